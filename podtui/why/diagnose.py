@@ -163,6 +163,7 @@ def _filled(rule: Rule[T], found: Found, more: dict[str, str]) -> Diagnosis:
         cause=rule.id,
         kind=rule.kind,
         title=rule.title.format_map(words).strip(),
+        brief=rule.brief.format_map(words).strip(),
         sentences=tuple(sentence for sentence in sentences if sentence),
         advice=rule.advice.format_map(words),
         docs=rule.docs,

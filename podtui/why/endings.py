@@ -98,7 +98,8 @@ def _oom(case: Case) -> Found | None:
     # A container that runs again may have been resized meanwhile.
     its = f"its limit (now {limit})" if case.running else f"its limit of {limit}"
     what = its if limit else "the free memory of the machine"
-    return Found({**_words(case), "limit": what}, memory_limit(case))
+    size = f"limit {limit}" if limit else "the machine has no more"
+    return Found({**_words(case), "limit": what, "size": size}, memory_limit(case))
 
 
 def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
@@ -221,6 +222,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="OutOfMemory",
         match=_oom,
         title="{container} was killed for using more memory than {limit}.",
+        brief="out of memory: {size}",
         sentences=("The kernel killed it at once: exit code 137.", "{again}"),
         advice="Give it more memory, or make the program use less.",
         events=_EVENTS,
@@ -232,6 +234,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="ContainerLost",
         match=_status_unknown,
         title="{container} disappeared: the engine no longer has it.",
+        brief="lost by the engine",
         sentences=("It was removed manually, or lost by the engine; its exit code is unknown.",),
         events=_EVENTS,
     ),
@@ -239,6 +242,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Stopped",
         match=_stopped,
         title="{container} was stopped by the kubelet: {why}.",
+        brief="stopped: {why}",
         sentences=("It exited with code {code}.",),
         events=_EVENTS,
         kind=Kind.WAIT,
@@ -247,6 +251,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="AllRestarted",
         match=_all_restarted,
         title="All containers were restarted, as a restart rule of one of them requires.",
+        brief="all restarted by a restart rule",
         field=("restartPolicyRules",),
         events=_EVENTS,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/",
@@ -255,6 +260,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="EndsByDesign",
         match=_by_design,
         title="{container} exits without an error, but its restartPolicy is Always.",
+        brief="exit code 0, but restartPolicy Always",
         sentences=(
             (
                 "Its program ({program}) finished with exit code 0; under restartPolicy"
@@ -272,6 +278,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="AddressInUse",
         match=_by_output(*_IN_USE),
         title="{container} exited with code {code}, probably because a port is already in use.",
+        brief="port probably in use, exit code {code}",
         sentences=(
             "Log: {line}",
             "All containers of a pod share one address; with hostNetwork it is the machine's.",
@@ -285,6 +292,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_by_output(*_READ_ONLY),
         title="{container} exited with code {code}, probably because it writes to a read-only file"
         " system.",
+        brief="probably read-only files, exit code {code}",
         sentences=("Log: {line}",),
         advice="Mount an emptyDir there, or remove readOnlyRootFilesystem or readOnly.",
         events=_EVENTS,
@@ -295,6 +303,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Forbidden",
         match=_by_output(*_FORBIDDEN),
         title="{container} exited with code {code}, probably because it lacks a permission.",
+        brief="permission probably lacking, exit code {code}",
         sentences=("Log: {line}",),
         advice="Check the user it runs as (runAsUser, fsGroup) and the owner of the files.",
         events=_EVENTS,
@@ -306,6 +315,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_by_output(*_UNREACHED),
         title="{container} exited with code {code}, probably because a service that it needs does"
         " not respond.",
+        brief="service probably down, exit code {code}",
         sentences=("Log: {line}", "It is restarted with back-off until the service responds."),
         advice="Start what it needs first, or let an init container wait for it.",
         events=_EVENTS,
@@ -315,6 +325,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="KilledAfterGrace",
         match=_after_grace,
         title="{container} did not stop within its grace period and was killed.",
+        brief="killed after its grace period",
         sentences=(
             (
                 "It had {grace} s from SIGTERM to SIGKILL (exit code 137). Process 1 receives"
@@ -331,6 +342,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_killed_at_limit,
         title="{container} was killed again and again: exit code 137 (SIGKILL), probably for"
         " reaching its memory limit of {limit}.",
+        brief="exit code 137, probably memory limit {limit}",
         sentences=(
             (
                 "This is a guess: neither the kubelet nor the engine recorded what killed it. An"
@@ -349,6 +361,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Killed",
         match=_code(137),
         title="{container} was killed: exit code 137 (SIGKILL).",
+        brief="exit code 137 (SIGKILL)",
         sentences=(
             "Neither the kubelet nor the engine recorded what killed it.",
             "{again}",
@@ -361,6 +374,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Terminated",
         match=_code(143),
         title="{container} exited on SIGTERM: exit code 143.",
+        brief="exit code 143 (SIGTERM)",
         sentences=("It received a request to stop, and exited.", "{again}"),
         events=_EVENTS,
         logs=True,
@@ -370,6 +384,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="SegmentationFault",
         match=_code(139),
         title="{container} crashed: segmentation fault (exit code 139, SIGSEGV).",
+        brief="segmentation fault, exit code 139",
         sentences=(
             "Probably, the program has a bug, or the image is for another processor or C library.",
             "{again}",
@@ -382,6 +397,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Aborted",
         match=_code(134, 132, 136),
         title="{container} crashed: its program aborted (exit code {code}).",
+        brief="aborted, exit code {code}",
         sentences=("{last_output}", "{again}"),
         events=_EVENTS,
         logs=True,
@@ -390,6 +406,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="NoSuchCommand",
         match=_code(127),
         title="{container} exited with code 127: probably, a shell found no such command.",
+        brief="exit code 127, probably no such command",
         sentences=("{last_output}", "If so, the image lacks that program, or its name has a typo."),
         advice="Correct the name, or use an image that has it.",
         events=_EVENTS,
@@ -401,6 +418,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_code(126),
         title="{container} exited with code 126: probably, a command is there, but cannot be"
         " executed.",
+        brief="exit code 126, probably not executable",
         sentences=("{last_output}", "If so, the file is not executable, or not a program."),
         advice="Make it executable in the image, or name its interpreter.",
         events=_EVENTS,
@@ -410,6 +428,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Usage",
         match=_code(2),
         title="{container} exited with code 2, possibly because of wrong arguments.",
+        brief="exit code 2, possibly wrong arguments",
         sentences=(
             "{last_output}",
             "Many programs use this code for them, others for any error.",
@@ -425,6 +444,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Fails",
         match=_failed,
         title="{container} fails: it exited with code {code}.",
+        brief="exit code {code}",
         sentences=("{last_output}", "{again}"),
         advice="Read its log for the cause; then change the manifest or the program.",
         events=_EVENTS,
@@ -435,6 +455,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="BackingOff",
         match=_backing_off,
         title="{container} keeps exiting and waits for its next restart.",
+        brief="keeps exiting",
         events=_EVENTS,
         logs=True,
     ),

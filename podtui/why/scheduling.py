@@ -31,6 +31,7 @@ _NO_CLAIM: Final = "Use an emptyDir or hostPath volume: podtui has no Persistent
 _NODE_AFFINITY: Final[Path] = (
     "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
 )  # fmt: skip
+_ONE_NODE: Final = "0/1 nodes are available: 1 "
 _NO_REMEDY: Final = "Lower the requests, relax selectors and tolerations, or add a node."
 
 
@@ -50,6 +51,13 @@ def _gated(facts: Facts) -> Found | None:
     return Found({"gates": gates or "unknown"})
 
 
+def _reasons(explained: str) -> str:
+    """Return the reasons of the nodes, without the number of nodes if there is only one."""
+    if explained.startswith(_ONE_NODE):
+        return explained.removeprefix(_ONE_NODE).replace(", 1 ", ", ")
+    return explained.partition(": ")[2] or explained
+
+
 def _unschedulable(facts: Facts) -> Found | None:
     condition = _scheduled(facts)
     if condition is None:
@@ -60,6 +68,7 @@ def _unschedulable(facts: Facts) -> Found | None:
     remedies = list(_remedies(facts, message))
     words = {
         "explained": explained,
+        "reasons": _reasons(explained),
         "detail": " ".join(one.detail for one in remedies).strip(),
         "advice": " ".join(one.advice for one in remedies) or _NO_REMEDY,
     }
@@ -167,6 +176,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         id="NodeLost",
         match=_node_lost,
         title="Its node {node} is not ready: {text}.",
+        brief="node {node} is not ready",
         sentences=("The pod is shown as its kubelet last reported it.",),
         advice="Check the node; controllers recreate their pods on other nodes after some minutes.",
         docs=_DOCS + "concepts/architecture/nodes/#condition",
@@ -175,6 +185,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         id="SchedulingGated",
         match=_gated,
         title="It waits for its scheduling gates: {gates}.",
+        brief="scheduling gates: {gates}",
         sentences=("The component that set the gate must remove it.",),
         field=("spec", "schedulingGates"),
         docs=_DOCS + "concepts/scheduling-eviction/pod-scheduling-readiness/",
@@ -183,6 +194,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         id="Unschedulable",
         match=_unschedulable,
         title="No node fits: {explained}.",
+        brief="{reasons}",
         sentences=("{detail}", "The scheduler tries again when nodes or pods change."),
         advice="{advice}",
         field=("spec",),

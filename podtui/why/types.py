@@ -77,13 +77,15 @@ class Fix:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The diagnosis of a pod. ``cause`` is the id of a rule, ``kind`` that of the rule; ``health``
-    is the pod's, or None for a file without a pod. ``field`` is the path of the manifest
+    is the pod's, or None for a file without a pod. ``brief`` is the title in a few words, the fact
+    first, for a table; it does not name the container. ``field`` is the path of the manifest
     field to change, at ``place`` in its text (or, if ``written`` is false, the position of its
     nearest ancestor)."""
 
     cause: str
     kind: Kind
     title: str
+    brief: str = ""
     health: Health | None = None
     sentences: tuple[str, ...] = ()
     container: str = ""
@@ -121,13 +123,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[T]):
-    """One possible cause. ``title`` and ``sentences`` are templates for `Found.words`. ``field`` is
-    relative to the container in rules for containers. ``events`` are the reasons of the events that
-    serve as evidence. ``docs`` is a link for further reading."""
+    """One possible cause. ``title``, ``brief`` and ``sentences`` are templates for `Found.words`.
+    ``field`` is relative to the container in rules for containers. ``events`` are the reasons of
+    the events that serve as evidence. ``docs`` is a link for further reading."""
 
     id: str
     match: Callable[[T], Found | None]
     title: str
+    brief: str = ""
     sentences: tuple[str, ...] = ()
     advice: str = ""
     field: Path = ()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from action_scene import WEB, open_dialog, plan, running_app
+from action_scene import WEB, open_dialog, plan, running_app, write_manifest
 from msgspec import structs
 from tui_app import bar_text, notified, wait_for
 from tui_scene import ended, pod, status
@@ -274,6 +274,23 @@ async def test_delete_asks_then_moves_to_the_trash_and_can_be_undone(tmp_path: P
         await notified(app, pilot, "Nothing to undo in this session")
 
 
+@pytest.mark.parametrize(("key", "title"), [("ctrl+d", "Delete"), ("e", "Edit")])
+async def test_a_file_whose_name_is_not_text_is_refused_with_the_remedy(
+    tmp_path: Path, key: str, title: str
+) -> None:
+    async with running_app(tmp_path) as (app, pilot, client):
+        (tmp_path / "web.yaml").rename(tmp_path / os.fsdecode(b"web-\xff.yaml"))
+        record = write_manifest("web", tmp_path)
+        (tmp_path / "web.yaml").unlink()
+        path = str(tmp_path / "web-\\xff.yaml")
+        client.change(structs.replace(record, spec=structs.replace(record.spec, path=path)))
+        manifests = app.model.manifests
+        await wait_for(pilot, lambda: manifests["web.yaml"].spec.path == path, "the record")
+        await pilot.press(key)
+        await notified(app, pilot, f"{title}: the path of web-\\xff.yaml is not UTF-8 text")
+        assert not isinstance(app.screen, Dialog)
+
+
 async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> None:
     async with running_app(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
         app,
@@ -288,6 +305,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         assert "b.yaml" in dialog_text(dialog)
         await pilot.press("right", "enter")
         await notified(app, pilot, "2 files moved to the trash")
+        assert app.notices[-1].message.endswith(" restores them.")
         await pilot.press("u")
         await notified(app, pilot, "Restored: a.yaml, b.yaml")
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]

@@ -10,11 +10,12 @@ from pictures import played
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_app import bar_text, main, notified, running, screen_text, table_text, wait_for
-from tui_scene import FakeClient, full_client, node, pod, status
+from tui_scene import FakeClient, broken, event, full_client, node, pod, status, waiting
 
 from podtui.tui.app import PodtuiApp
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.events import ROUTINE_KEY
 
 SCENES = {
     name: scene
@@ -139,17 +140,73 @@ async def test_a_second_namespace_has_a_column_and_can_be_selected() -> None:
             app, pilot, "No pod is in the namespace nowhere; choose from all, default, team"
         )
         await command(pilot, "ns")
-        await wait_for(pilot, lambda: "3 team  1 pod" in screen_text(app), "the picker")
+        await wait_for(pilot, lambda: "3 team     1 pod" in screen_text(app), "the picker")
         await pilot.press("1")
         await wait_for(pilot, lambda: len(table.set) == 2, "all pods")
         client.remove(in_team(pod("api", status())))
         await wait_for(pilot, lambda: "NAMESPACE" not in table_text(app)[0], "one namespace")
 
 
+async def test_all_counts_are_those_of_the_shown_namespace() -> None:
+    client = in_namespaces()
+    there = [
+        event("api-n1", "BackOff", "Back-off", warning=True),
+        event("api-n1", "Pulled", "pulled", version=2),
+        event("api-n1", "Started", "started", version=3),
+    ]
+    client.fill(
+        [pod("web", status()), in_team(pod("api", status()))],
+        [
+            *(about_team(one) for one in there),
+            event("web-n1", "Pulled", "pulled", version=4),
+            event("web-n1", "BackOff", "Back-off", warning=True, version=5),
+        ],
+        manifests=[broken("bad.yaml")],
+        nodes=[node()],
+    )
+    async with running(client) as (app, pilot):
+        screen = main(app)
+        await wait_for(pilot, lambda: "● 2" in bar_text(app, "header"), "both pods")
+        assert "· all · 5" in str(screen.events.border_title)
+        await command(pilot, "ns team")
+        await wait_for(pilot, lambda: "team ● 1" in bar_text(app, "header"), "its pod")
+        assert "▲ 1 file hidden" in str(screen.pods.border_title)
+        assert "Events · 3 · namespace team" in str(screen.events.border_title)
+        rows = screen.events.table.set
+        assert len(rows.order) == 2
+        assert rows.rows[ROUTINE_KEY].tail is not None
+        assert "2 events of normal starts" in rows.rows[ROUTINE_KEY].tail.text
+        await command(pilot, "ns all")
+        await wait_for(pilot, lambda: "· all · 5" in str(screen.events.border_title), "all events")
+        assert "hidden" not in str(screen.pods.border_title)
+
+
+def about_team(made: Any) -> Any:
+    from msgspec.structs import replace
+
+    return replace(made, involvedObject=replace(made.involvedObject, namespace="team"))
+
+
 async def test_without_space_for_a_column_names_tell_the_namespace() -> None:
     async with running(in_namespaces(), size=(50, 20)) as (app, _):
         assert "NAMESPACE" not in table_text(app)[0]
         assert any("team/api-n1" in line for line in table_text(app))
+
+
+async def test_names_differ_although_they_are_cut_and_omit_the_only_namespace() -> None:
+    client = in_namespaces()
+    names = [f"a-name-that-is-too-long-for-the-column-{n}" for n in range(2)]
+    client.change(
+        *(in_team(pod(name, status("app", waiting("CrashLoopBackOff")))) for name in names)
+    )
+    async with running(client, size=(60, 20)) as (app, pilot):
+        cut = [line for line in table_text(app) if "…" in line]
+        assert [name for name in names if any(f"{name[-1]}-n1 " in line for line in cut)] == names
+        await command(pilot, "ns team")
+        await wait_for(pilot, lambda: len(main(app).pods.table.set.order) == 3, "its pods")
+        assert not any("team/" in line for line in table_text(app))
+        await command(pilot, "ns all")
+        await wait_for(pilot, lambda: any("team/" in line for line in table_text(app)), "all")
 
 
 async def command(pilot: Pilot[Any], text: str) -> None:

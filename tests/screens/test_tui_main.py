@@ -545,7 +545,7 @@ async def test_two_hundred_changes_are_published_together() -> None:
         assert published <= 3
 
 
-async def test_invalid_files_share_one_row_if_pods_need_the_space() -> None:
+async def test_invalid_files_share_one_row() -> None:
     client = FakeClient()
     client.fill(
         [pod(f"p{n:02}", status()) for n in range(60)],
@@ -594,46 +594,60 @@ def misnamed(name: str, line: int = 3) -> Manifest:
 
 async def test_a_long_explanation_does_not_fold_the_files() -> None:
     client = FakeClient()
-    client.fill([pod("web", status())], manifests=[misnamed("a.yaml")], nodes=[node()])
+    files = [misnamed("a.yaml"), misnamed("b.yaml")]
+    client.fill([pod("web", status())], manifests=files, nodes=[node()])
     async with running(client, size=(80, 24)) as (app, pilot):
         pane, table = main(app).pods, main(app).pods.table
-        await wait_for(pilot, lambda: len(table.set) == 2, "both rows")
-        high = table.size.height - 1
-        for n in range(high - 2):
-            client.change(misnamed(f"b{n:02}.yaml"))
-        await wait_for(pilot, lambda: len(table.set) == high, "a full table")
+        await wait_for(pilot, lambda: FILES_KEY in table.set.index, "one row")
+        # The least height at which two files have a row each: 20 rows and the titles.
+        await pilot.press("plus")
+        rows = 24 - table.size.height + 21
+        await pilot.resize_terminal(80, rows)
+        await wait_for(pilot, lambda: FILES_KEY not in table.set.index, "a row each")
+        await pilot.resize_terminal(80, rows - 1)
+        await wait_for(pilot, lambda: FILES_KEY in table.set.index, "one row")
+        await pilot.resize_terminal(80, rows)
+        await wait_for(pilot, lambda: FILES_KEY not in table.set.index, "a row each")
         await pilot.press("g")
-        await wait_for(pilot, lambda: pane.why.display and table.size.height == high, "two rows")
+        await wait_for(pilot, lambda: pane.why.display and table.size.height == 20, "two rows")
         client.change(misnamed("a.yaml", line=7))
         await wait_for(pilot, lambda: ":7:3" in text_of(pane.explanation), "the change")
         assert table.cursor_key == "manifest:a.yaml"
         assert FILES_KEY not in table.set.index
 
 
-async def test_files_have_rows_of_their_own_if_everything_fits() -> None:
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+async def test_pods_come_first_although_all_rows_fit(size: tuple[int, int]) -> None:
     client = FakeClient()
     client.fill(
         [pod("web", status())],
         manifests=[broken(f"bad-{n}.yaml") for n in range(6)],
         nodes=[node()],
     )
-    async with running(client, size=(80, 24)) as (app, pilot):
+    async with running(client, size=size) as (app, pilot):
         table = main(app).pods.table
-        await wait_for(pilot, lambda: len(table.set) == 7, "all rows")
-        assert FILES_KEY not in table.set.index
+        await wait_for(pilot, lambda: table.set.order == [FILES_KEY, "uid-web"], "one row")
         assert table.cursor_key == "uid-web"
 
 
 async def test_a_failing_pod_shows_its_cause_and_is_first_by_one_key() -> None:
     async with running(size=(200, 60)) as (app, pilot):
         row = next(line for line in table_text(app) if "crash-loop" in line)
-        assert row.endswith("app fails: it exited with code 1.")
+        assert row.endswith("exit code 1")
         await pilot.press("S")
         words = [line.split()[2] for line in table_text(app) if "-n1" in line]
         assert words == ["✖"] * 3 + ["◐", "◔", "◌", "●", "●", "✔"]
         assert main(app).pods.table.set.order[1:4] == [
             "uid-crash-loop", "uid-no-such-image", "uid-too-big",
         ]  # fmt: skip
+
+
+async def test_a_narrow_screen_shows_the_facts_of_the_causes() -> None:
+    async with running(size=(80, 24)) as (app, _):
+        rows = [line for line in table_text(app) if "✖" in line]
+        assert next(row for row in rows if "crash-loop-n1" in row).endswith("exit code 1")
+        assert "no such image: " in next(row for row in rows if "no-such-image-n1" in row)
+        assert "cpu requested" in next(row for row in rows if "too-big-n1" in row)
 
 
 async def test_without_failing_pods_there_is_no_column_for_causes() -> None:

@@ -17,11 +17,12 @@ from podtui.tui.commands.manifest_file import (
     Rewrite,
     TrashedFile,
     move_to_trash,
+    require_text_path,
     restore_file,
 )
 from podtui.tui.commands.session import DeletedPods, RecordChange, Session
 from podtui.tui.views.endings import ending_text, losses
-from podtui.tui.views.labels import pod_label
+from podtui.tui.views.labels import name_label, pod_label
 from podtui.tui.views.plan import plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
@@ -35,6 +36,8 @@ async def delete_selected(
     whether the user agreed. Raises `ManifestFileError`.
     """
     undo = not session.model.server.is_cluster
+    for manifest in manifests:
+        await asyncio.to_thread(require_text_path, Path(manifest.spec.path))
     plans = await _plans(session, manifests)
     all_pods = tuple(session.model.pods.values())
     dialog = delete_dialog(manifests, plans, pods, all_pods=all_pods, undo=undo)
@@ -61,7 +64,8 @@ async def _move_to_trash(session: Session, manifests: Sequence[Manifest]) -> Non
     finally:
         if trashed:
             session.undoable.append(tuple(trashed))
-    session.notify_undo(f"{_files(manifests)} moved to the trash")
+    follows = "restores it" if len(manifests) == 1 else "restores them"
+    session.notify_undo(f"{_files(manifests)} moved to the trash", follows)
 
 
 async def _plans(session: Session, manifests: Sequence[Manifest]) -> list[Plan | str]:
@@ -112,7 +116,7 @@ def delete_dialog(
     lost = losses([*removed, *filter(_ends, pods)])
     lines += [(), *lost] if lost else [()]
     if manifests:
-        lines.append((Span("u restores the files and starts their pods again.", "muted"),))
+        lines.append((Span(_undo_text(len(manifests), len(ended)), "muted"),))
     alone = sum(owner_of(pod) is None for pod in pods)
     if pods and not undo:
         lines.append((Span("The API has no undo.", "warning"),))
@@ -129,12 +133,20 @@ def _what(
 ) -> str:
     """Name what is deleted: the pods if each file ends one, else the files as well."""
     if len(ended) == len(manifests):
-        names = [clean(name) for _, name in ended] + [pod_label(pod) for pod in pods]
+        names = [name_label(*pod) for pod in ended] + [pod_label(pod) for pod in pods]
         return names[0] if len(names) == 1 else plural(len(names), "pod")
     files = _files(manifests)
     if not pods:
         return files
     return f"{files} and {pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), 'pod')}"
+
+
+def _undo_text(files: int, pods: int) -> str:
+    what = "the file" if files == 1 else "the files"
+    if not pods:
+        return f"u restores {what}."
+    whose = "its" if files == 1 else "their"
+    return f"u restores {what} and starts {whose} {'pod' if pods == 1 else 'pods'} again."
 
 
 def _files(manifests: Sequence[Manifest]) -> str:
@@ -208,12 +220,16 @@ async def _delete_pods(
     if done:
         what = pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod")
         alone = tuple(pod for pod in done if owner_of(pod) is None)
+        if len(alone) == len(done):
+            follows = "creates it again" if len(done) == 1 else "creates them again"
+        else:
+            follows = "creates those without an owner again"
         if undo and alone:
             session.undoable.append(DeletedPods(alone))
             if before_files:
-                session.notify("The second u creates it again.", title=f"{what} deleted")
+                session.notify(f"The second u {follows}.", title=f"{what} deleted")
             else:
-                session.notify_undo(f"{what} deleted", "creates it again")
+                session.notify_undo(f"{what} deleted", follows)
         else:
             session.notify(what, title="Deleted")
 

@@ -26,6 +26,10 @@ _STAMP: Final = "%Y%m%dT%H%M%S.%fZ"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)~(.+)", re.DOTALL)
 
 
+_ESCAPED_BYTE: Final = re.compile(r"\\x[89a-f][0-9a-f]")
+"""A byte of a name that is not UTF-8 text, as the records of the agent show it."""
+
+
 MAX_BYTES = 10 * 1024 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -49,8 +53,17 @@ class Rewrite(Struct, frozen=True):
     what: str
 
 
+def require_text_path(path: Path) -> None:
+    """Raise `ManifestFileError` if the file cannot be found because its path is not UTF-8 text:
+    records contain such a path with escaped bytes.
+    """
+    if _ESCAPED_BYTE.search(str(path)) and not os.path.lexists(path):
+        raise ManifestFileError(f"the path of {path.name} is not UTF-8 text; rename the file first")
+
+
 def read_manifest_file(path: Path) -> bytes:
     """Return the file's content. Raises `ManifestFileError`."""
+    require_text_path(path)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -68,6 +81,8 @@ def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> N
     exist; a missing folder is then created. For a symbolic link, its target is replaced. Raises
     `ManifestChanged`, `ManifestFileError`.
     """
+    if expected is not None:
+        require_text_path(path)
     target = Path(os.path.realpath(path))
     try:
         status = None if expected is None else os.stat(target)

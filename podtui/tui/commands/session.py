@@ -259,7 +259,7 @@ class Session:
         # `PodtuiApp.notify` cleans the text, line by line.
         self.app.notify(text, title=title, severity=severity, markup=False)
 
-    def notify_undo(self, title: str, follows: str = "restores it") -> None:
+    def notify_undo(self, title: str, follows: str) -> None:
         """Notify of an action that can be undone, by its key or by a click on the notification."""
         self.app.notify(f"u or [@click=app.undo]a click here[/] {follows}.",
                         title=clean(title), timeout=UNDO_SECONDS)  # fmt: skip

@@ -19,6 +19,7 @@ from podtui.tui.widgets.format import cores, percent, size
 from podtui.tui.widgets.sanitize import clean
 
 ALL: Final = "all"
+MAX_NAMESPACE_WIDTH: Final = 20
 
 
 def cluster_head(model: Model, width: int) -> Line:
@@ -77,8 +78,11 @@ WORDS: Final = {family: str(health) for health, family in FAMILIES.items()}
 """The word for each family is that of its health."""
 
 
-def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
-    """Return (left, right): node and pods by state; CPU and memory as far as they fit."""
+def header(model: Model, totals: Totals, width: int, namespace: str = "") -> tuple[Line, Line]:
+    """Return (left, right): node and pods by state; CPU and memory as far as they fit.
+
+    If only one ``namespace`` is shown, its pods are counted; CPU and memory are the node's.
+    """
     left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
     node, use = model.node, model.node_use
     if model.server.is_cluster:
@@ -99,9 +103,11 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
         room = 28 if ready else max(28, width - line_width(left) - 2)
         left.append(Span(f" {sized(text, room).rstrip()}", "muted" if ready else "error"))
     left.append(Span("   "))
+    if namespace:
+        left.append(Span(f"{sized(clean(namespace), MAX_NAMESPACE_WIDTH).rstrip()} ", "name"))
     amounts = node_amounts(node, use, totals)
     right = meters(amounts, Detail.TINY)
-    counts = {family: count for family, count in totals.counts.items() if count}
+    counts = {family: count for family, count in totals.counts_in(namespace).items() if count}
     for words in (True, False):
         states = _states(counts, words=words)
         if line_width(left) + line_width(states) + line_width(right) <= width:

@@ -11,9 +11,12 @@ from podtui.tui.widgets.sanitize import clean
 
 def pod_label(pod: Pod) -> str:
     """Return the name, with the namespace unless that is "default"."""
-    name = clean(pod.metadata.name)
-    namespace = pod.metadata.namespace
-    return name if namespace in ("", "default") else f"{clean(namespace)}/{name}"
+    return name_label(pod.metadata.namespace, pod.metadata.name)
+
+
+def name_label(namespace: str, name: str) -> str:
+    """Return the name of an object, with its namespace unless that is "default"."""
+    return clean(name) if namespace in ("", "default") else f"{clean(namespace)}/{clean(name)}"
 
 
 def place_of(manifest: Manifest) -> str:

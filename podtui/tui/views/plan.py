@@ -16,6 +16,7 @@ from podtui.api.local import (
     PodPlan,
     Severity,
 )
+from podtui.tui.views.labels import name_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 
@@ -87,7 +88,7 @@ def _diagnostic(diagnostic: Diagnostic) -> Line:
 
 def pod_lines(plan: PodPlan, *, has_ended: bool = False) -> Iterator[Line]:
     """Return the effect on one pod, and the fields that cause it."""
-    name = Span(clean(plan.name), "name")
+    name = Span(name_label(plan.namespace, plan.name), "name")
     glyph, tone, words = _words(plan, has_ended=has_ended)
     yield (Span(f"{glyph} ", tone), name, Span(f" {words}"))
     if plan.rejection:

@@ -435,7 +435,7 @@ def _since(one: _Entry) -> ColumnValue:
 
 
 TREE_COLUMNS: Final = (
-    Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True, of=_name),
+    Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True, middle_cut=True, of=_name),
     Column("status", "STATUS", 95, minimum=18, maximum=28, flexible=True, usual_width=12,
            of=_status),
     Column("restarts", "RESTARTS", 70, align="right", kind=ValueKind.COUNT, of=_restarts),

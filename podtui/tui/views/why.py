@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from podtui.api.health import Health
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
@@ -323,14 +324,26 @@ class Explanations:
         return self._line
 
     def cause_of(self, pod: Pod, now: float) -> str:
-        """Return the cause of a failure in one sentence."""
-        return clean(diagnose(self._facts(pod, now)).title)
+        """Return the cause of a failure in a few words, empty if nothing has failed."""
+        return brief_cause(self._facts(pod, now))
 
     def _facts(self, pod: Pod, now: float) -> Facts:
         model = self._model
         if self._nodes_turn != model.pod_turns:
             self._nodes_turn, self._nodes = model.pod_turns, by_node(model.pods.values())
         return facts_of(model, pod, now, nodes=self._nodes)
+
+
+def brief_cause(facts: Facts) -> str:
+    """Return the cause of a failure in a few words, with the container if the pod has several;
+    empty for a pod that only waits."""
+    diagnosis = diagnose(facts)
+    if diagnosis.kind is Kind.WAIT and diagnosis.health in (Health.PENDING, Health.INIT):
+        return ""
+    spec = facts.pod.spec
+    several = len(spec.containers) + len(spec.initContainers) > 1
+    container = f" ({diagnosis.container})" if several and diagnosis.container else ""
+    return clean(diagnosis.brief + container if diagnosis.brief else diagnosis.title)
 
 
 def explain_pod(facts: Facts) -> Line:

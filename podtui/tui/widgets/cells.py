@@ -18,6 +18,8 @@ from podtui.api.times import short_duration
 
 GAP = 2
 """Blank cells between two columns."""
+MIN_MIDDLE_CUT = 9
+"""Width in cells from which the ends of a text tell more than its beginning."""
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -134,6 +136,8 @@ class Column(Struct, frozen=True, dict=True):
     maximum: int = 60
     align: Literal["left", "right"] = "left"
     flexible: bool = False
+    middle_cut: bool = False
+    """True if texts that do not fit lose their middle: names often differ at their ends only."""
     filling: bool = False
     descending: bool = False
     """True if the first click sorts in descending order."""
@@ -148,7 +152,7 @@ class Column(Struct, frozen=True, dict=True):
     """True if the field depends on the measured usage only."""
     optional: bool = False
     """True if the column is hidden while all its cells are empty, and shrinks to its minimum before
-    other columns do."""
+    other columns become too narrow for usual values."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -244,12 +248,17 @@ def fit(
     is_short = dict.fromkeys(kept, False)
     widths = {i: wide[i] for i in kept}
     for index in least_of.keys() & kept:
+        # Long values of other columns are cut before the optional column.
+        for other in (i for i in kept if i != index and columns[i].flexible):
+            over = max(0, _total(widths, kept) - available)
+            widths[other] -= min(over, widths[other] - _usual(columns[other], widths[other]))
         over = max(0, _total(widths, kept) - available)
         widths[index] = max(least[index], widths[index] - over)
     for index in sorted(kept, key=lambda i: rank[i]):
         if _total(widths, kept) <= available:
             break
-        widths[index], is_short[index] = tight[index], tight[index] < wide[index]
+        widths[index] = min(widths[index], tight[index])
+        is_short[index] = tight[index] < wide[index]
     _shrink(columns, widths, _total(widths, kept) - available)
     spare = available - _total(widths, kept)
     filling = [i for i in kept if columns[i].filling]
@@ -304,6 +313,14 @@ def sized(text: str, width: int, align: str = "left") -> str:
     if cells > width:
         return set_cell_size(text, max(0, width - 1)) + "…" if width > 0 else ""
     return " " * (width - cells) + text if align == "right" else text + " " * (width - cells)
+
+
+def sized_in_middle(text: str, width: int) -> str:
+    """Pad ``text`` to exactly ``width`` cells, or cut its middle with an ellipsis."""
+    if width_of(text) <= width or width < MIN_MIDDLE_CUT:
+        return sized(text, width)
+    tail = (width - 1) // 2
+    return sized(f"{prefix(text, width - 1 - tail)}…{suffix(text, tail)}", width)
 
 
 def line_width(line: Iterable[Span]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input
 
-from podtui.tui.widgets.cells import Line, Span, line_width, wrap
+from podtui.tui.widgets.cells import Line, Span, line_width, width_of, wrap
 from podtui.tui.widgets.sanitize import literal
 from podtui.tui.widgets.tones import LinesView, Toned
 
@@ -31,6 +31,7 @@ NARROW = 60
 GAP = 2
 SCROLLBAR = 1
 """Cells that the scrollbar of a long text takes."""
+MAX_PADDED_WIDTH: Final = 40
 _INDENT = 4
 """Cells before the continuation of an item of a `Picker`."""
 R = TypeVar("R")
@@ -402,11 +403,26 @@ class ListDialog(ModalScreen[R | None]):
         self.dismiss(None)
 
 
+def aligned(items: Sequence[Line]) -> tuple[Line, ...]:
+    """Return the items with their first spans padded, so that the second ones begin at one column.
+
+    First spans of more than `MAX_PADDED_WIDTH` cells have no effect on the others.
+    """
+    widths = [width_of(item[0].text) for item in items if len(item) > 1]
+    width = max((w for w in widths if w <= MAX_PADDED_WIDTH), default=0)
+    return tuple(
+        (Span(item[0].text + " " * (width - width_of(item[0].text)), item[0].tone), *item[1:])
+        if len(item) > 1
+        else item
+        for item in items
+    )
+
+
 class Picker(ListDialog[int]):
     """Returns the index of the selected item.
 
-    Long lines are wrapped. A digit selects one of the first nine items directly. The cursor begins
-    at ``start``.
+    Long lines are wrapped, and the second spans of all items are aligned. A digit selects one of
+    the first nine items directly. The cursor begins at ``start``.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -419,7 +435,7 @@ class Picker(ListDialog[int]):
 
     def __init__(self, title: str, items: Sequence[Line], *, start: int = 0) -> None:
         super().__init__(title, len(items), start=start)
-        self.items = tuple(items)
+        self.items = aligned(items)
 
     def on_key(self, event: events.Key) -> None:
         if event.character and event.character.isdecimal() and event.character.isascii():

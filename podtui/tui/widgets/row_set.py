@@ -170,7 +170,7 @@ def _age_width(cell: Cell) -> int:
     """Return the width reserved for an age: that of its longest usual form, since ages grow."""
     if cell.since is None:
         return 0
-    return len(" (59m ago)") if cell.text else len("9m59s")
+    return len(" (9m59s ago)") if cell.text else len("9m59s")
 
 
 FORGET: Final = 30.0

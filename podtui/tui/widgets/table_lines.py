@@ -20,6 +20,7 @@ from podtui.tui.widgets.cells import (
     Span,
     line_width,
     sized,
+    sized_in_middle,
     width_of,
 )
 
@@ -64,7 +65,11 @@ def row_line(
             spans.append(Span(sized(row.tail.text, max(0, width - used)), row.tail.tone))
             break
         cell = row.cells[place.index]
-        text = sized(cell.shown(now, short=place.short), place.width, columns[place.index].align)
+        column, text = columns[place.index], cell.shown(now, short=place.short)
+        if column.middle_cut:
+            text = sized_in_middle(text, place.width)
+        else:
+            text = sized(text, place.width, column.align)
         tone = "key" if marked and cell.tone == "name" else cell.tone
         spans += [Span(text, tone), Span(" " * GAP)]
         used += place.width + GAP

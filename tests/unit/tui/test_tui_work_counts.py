@@ -121,7 +121,7 @@ def test_the_causes_of_many_failures_read_each_pod_and_file_once(
     indexes = record_calls(monkeypatch, model_module, "ManifestIndex")
     explanations = Explanations(model)
     causes = {explanations.cause_of(one, now()) for one in rejected}
-    assert causes == {"The node lacks 62 of cpu: the pod requests 64, others the rest."}
+    assert causes == {"node lacks 62 cpu"}
     assert len(requests) == count, "ended pods hold nothing"
     assert len(indexes) == 1
     model.fold(Pod, Changed((pod("big", status(), requests={"cpu": "60"}),)))

@@ -9,7 +9,7 @@ from msgspec import structs
 from why_world import diagnosed_pod, fix_index, fixed
 
 from podtui.api.local import Diagnostic, Severity
-from podtui.why import Diagnosis
+from podtui.why import Diagnosis, Kind
 
 pytestmark = pytest.mark.virtual_time
 
@@ -30,6 +30,9 @@ async def test_the_cause_is_found_and_its_fix_resolves_it(cause: Cause) -> None:
     diagnosis = await found(cause, cause.text)
     assert diagnosis.field == cause.field
     assert "{" not in diagnosis.title + "".join(diagnosis.sentences) + diagnosis.advice
+    if diagnosis.kind is Kind.FAILURE:
+        assert 0 < len(diagnosis.brief) < len(diagnosis.title)
+        assert "{" not in diagnosis.brief
     if cause.field and cause.text.count(cause.field.rpartition(".")[2].partition("[")[0]):
         assert diagnosis.place is not None
     for number, fix in enumerate(diagnosis.fixes):

@@ -148,16 +148,24 @@ class EventsPane(TablePane):
         self.table.empty = self._empty("")
         self.update_title()
 
+    def show_scope(self, namespace: str) -> None:
+        super().show_scope(namespace)
+        # The row of normal starts stands for events of the namespace only.
+        self._fill()
+
     def _wanted(self, event: Event) -> bool:
+        if self.scope and event.involvedObject.namespace != self.scope:
+            return False
         return not self._only or (self._pod is not None and is_about(event, self._pod))
 
     def update_title(self) -> None:
-        scope = "all"
+        scope = "" if self.scope else "· all "
         if self._only:
-            scope = pod_label(self._pod) if self._pod is not None else clean(self._file) or "no pod"
+            label = pod_label(self._pod) if self._pod is not None else clean(self._file) or "no pod"
+            scope = f"· {label} "
         count = sum(key in self._model.events for key in self.table.set.order)
         count += len(self._routine) if self._folded else 0
-        self.set_detail(f"· {scope} · {count:,}{self.filter_words}")
+        self.set_detail(f"{scope}· {count:,}{self.filter_words}")
 
     def _empty(self, start_error: str) -> tuple[Line, ...]:
         waiting = waiting_text(self._model, start_error) or refused_text(self._model, Event)
@@ -165,7 +173,7 @@ class EventsPane(TablePane):
             return waiting
         if self.table.set.is_filtered and self.table.set.rows:
             return ((Span("No event matches the filter. Esc clears it.", "muted"),),)
-        if self.namespace and self.table.set.rows:
+        if self.namespace and not self._only:
             return ((Span(f"No events in namespace {self.namespace}.", "muted"),),)
         if self._only:
             words = "No events of this pod."

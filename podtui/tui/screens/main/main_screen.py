@@ -16,7 +16,6 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 from podtui.explain.places import find_place
-from podtui.terminal_text import plural
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
@@ -274,7 +273,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def _update_bars(self) -> None:
         host, model = self._host, self.session.model
         width = self.size.width
-        left, right = header(model, self.pods.totals, width)
+        left, right = header(model, self.pods.totals, width, self.pods.scope)
         self.query_one("#header", Bar).show(left, right)
         hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
         names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
@@ -465,13 +464,13 @@ class MainScreen(ActingScreen, PromptedScreen):
                         severity="warning", markup=False)  # fmt: skip
         else:
             names = sorted(counts)
+            total = len(self.session.model.pods)
+            digits = len(f"{total:,}")
             lines = [
-                (Span(f"{clean(namespace)}  ", "name"), Span(plural(count, "pod"), "muted"))
-                for namespace, count in [
-                    (ALL_NAMESPACES, len(self.session.model.pods)),
-                    *sorted(counts.items()),
-                ]
-            ]
+                (Span(f"{clean(namespace)}  ", "name"),
+                 Span(f"{count:>{digits},} {'pod' if count == 1 else 'pods'}", "muted"))
+                for namespace, count in [(ALL_NAMESPACES, total), *sorted(counts.items())]
+            ]  # fmt: skip
             start = names.index(self.pods.scope) + 1 if self.pods.scope in names else 0
 
             def show(index: int | None) -> None:
@@ -484,6 +483,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         for pane in self._tables.values():
             pane.show_scope(namespace)
         self.publish(Changes(), self.session.now())
+        self._update_bars()
 
     def action_sort_by(self, column: str) -> None:
         """Sort the table by a column, given by any of its names."""

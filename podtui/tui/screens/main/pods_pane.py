@@ -206,7 +206,7 @@ class PodsPane(TablePane):
         if changed or removed:
             self.table.change(changed, removed)
         pods_changed = bool(changes.pods - changes.measured)
-        if names or pods_changed:
+        if names:
             self._arrange_files()
         if pods_changed:
             self._need_namespaces()
@@ -250,14 +250,12 @@ class PodsPane(TablePane):
         return manifest_row(manifest, self._waiting.reason_of(name))
 
     def _arrange_files(self) -> None:
-        """Give each invalid file its row, or one row to all of them if the pods need the space."""
+        """Give each invalid file its row, or one row to all of them, so that pods come first."""
         # Without the row of titles, but with the row that a long explanation takes: moving the
         # cursor must not fold the rows.
         height = self.content_size.height - 1
         # A filter must find each file.
-        shares = not self.table.set.filter.text and shares_row(
-            len(self._wrong), len(self._model.pods), height
-        )
+        shares = not self.table.set.filter.text and shares_row(len(self._wrong), height)
         folded = shares and not self._expanded
         changed: list[Row] = []
         removed: list[str] = []
@@ -283,6 +281,10 @@ class PodsPane(TablePane):
         self._arrange_files()
         self.update_title()
 
+    def show_scope(self, namespace: str) -> None:
+        super().show_scope(namespace)
+        self._name_pods()
+
     def filter_by(self, wanted: Filter) -> None:
         super().filter_by(wanted)
         self._arrange_files()
@@ -302,8 +304,9 @@ class PodsPane(TablePane):
         self._name_pods()
 
     def _name_pods(self) -> None:
-        """Name the pods without their namespaces if these have their own column."""
-        apart = self.table.shows("namespace")
+        """Name the pods without their namespaces if these have their own column, or if only one is
+        shown."""
+        apart = bool(self.scope) or self.table.shows("namespace")
         if apart is not self._apart:
             self._apart = apart
             moment = self.table.now
@@ -373,7 +376,8 @@ class PodsPane(TablePane):
         marked = len(table.marked)
         words = self.filter_words + (f" · ◆ {marked:,} marked" if marked else "")
         if self._wrong:
-            words += f" · ▲ {plural(len(self._wrong), 'file')}"
+            hidden = " hidden" if self.scope else ""  # an invalid file is in no namespace
+            words += f" · ▲ {plural(len(self._wrong), 'file')}{hidden}"
         if table.left_out and (table.choice.wide or table.choice.chosen is not None):
             words += f" · {plural(table.left_out, 'more column')} in a wider pane"
         self.set_detail(text + words)

@@ -63,8 +63,8 @@ def _since(moment: float | None) -> ColumnValue:
 
 
 SHARE_COLUMNS: Final = (
-    Column("name", "NAME", 100, minimum=12, maximum=64, flexible=True, filling=True,
-           of=lambda one: _name(one.ask.label)),
+    Column("name", "NAME", 100, minimum=12, maximum=64, flexible=True, middle_cut=True,
+           filling=True, of=lambda one: _name(one.ask.label)),
     Column("cpu-requested", "CPU REQ", 90, align="right", descending=True, kind=ValueKind.CPU,
            of=lambda one: _amount(millicores, one.ask.requests["cpu"])),
     Column("cpu-limit", "CPU LIM", 60, align="right", descending=True, kind=ValueKind.CPU,
@@ -164,7 +164,7 @@ def _started(one: _Rejected) -> ColumnValue:
 
 
 REJECTED_COLUMNS: Final = (
-    Column("name", "NAME", 100, minimum=12, maximum=48, flexible=True,
+    Column("name", "NAME", 100, minimum=12, maximum=48, flexible=True, middle_cut=True,
            of=lambda one: _name(one.rejection.name)),
     Column("now", "NOW", 95, maximum=10, of=_verdict),
     Column("reason", "REASON", 80, minimum=10, maximum=32, flexible=True,

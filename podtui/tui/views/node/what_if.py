@@ -11,6 +11,7 @@ from typing import Any, Final
 from podtui.api.local import Lack, PodToRemove, PortHolder, WhatIf
 from podtui.api.quantity import parse_quantity
 from podtui.errors import PodtuiError
+from podtui.tui.views.labels import name_label
 from podtui.tui.views.node.allocation import TITLES, in_unit
 from podtui.tui.widgets.cells import Line, Span, sized, wrap
 from podtui.tui.widgets.sanitize import clean
@@ -190,7 +191,7 @@ def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
     for holder in holders:
         place = f"{clean(holder.hostIP)}:{holder.port}" if holder.hostIP else str(holder.port)
         if holder.pod:
-            label, kind = _label(holder.namespace, holder.pod), "pod"
+            label, kind = name_label(holder.namespace, holder.pod), "pod"
         else:
             number = "" if holder.pid is None else f" (pid {holder.pid})"
             named = clean(holder.process) or "a program"
@@ -215,12 +216,8 @@ def _removal_lines(leave: Sequence[PodToRemove], width: int, *, ends: bool) -> l
         frees += [f"port {port}" for port in pod.ports]
         line = (
             Span("  ✖ ", "warning"),
-            Span(f"{_label(pod.namespace, pod.name)}  ", "name"),
+            Span(f"{name_label(pod.namespace, pod.name)}  ", "name"),
             Span(f"frees {', '.join(frees)}", "soft"),
         )
         lines += wrap(line, width, indent=6)
     return lines
-
-
-def _label(namespace: str, name: str) -> str:
-    return clean(name) if namespace in ("", "default") else f"{clean(namespace)}/{clean(name)}"

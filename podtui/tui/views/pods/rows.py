@@ -55,8 +55,10 @@ _FAILING_FIRST: Final = (
     Family.TERMINATING, Family.RUNNING, Family.COMPLETED,
 )  # fmt: skip
 """The order of a table that is sorted by status."""
-_EXPLAINED: Final = frozenset({Family.ERROR, Family.UNSTABLE, Family.UNREADY})
-"""The families whose cause is shown in the table."""
+_EXPLAINED: Final = frozenset(
+    {Family.ERROR, Family.UNSTABLE, Family.UNREADY, Family.PENDING, Family.INIT}
+)
+"""The families whose cause, if there is one, is shown in the table."""
 _NOT_MEASURED: Final = ColumnValue(_BLANK, _NEVER, None)
 
 
@@ -188,13 +190,13 @@ def _level(percent: float) -> tuple[str, str]:
 POD_COLUMNS: Final = (
     Column("namespace", "NAMESPACE", 72, maximum=32, shown=Visibility.WIDE,
            of=lambda one: _muted(clean(one.pod.metadata.namespace))),
-    Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True,
+    Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True, middle_cut=True,
            of=lambda one: ColumnValue(Cell(one.name, "name"), natural_key(one.name), one.name)),
     Column("ready", "READY", 90, kind=ValueKind.SHARE, of=_ready),
     Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, usual_width=19,
            of=_status),
     Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=ValueKind.COUNT,
-           usual_width=12, of=_restarts),
+           usual_width=13, of=_restarts),
     Column("cpu", "CPU", 50, align="right", descending=True, kind=ValueKind.CPU, usual_width=5,
            measured=True, of=lambda one: _amount(one.cpu, one.ask.cpu_limit, millicores)),
     Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=ValueKind.PERCENT,
@@ -224,7 +226,7 @@ POD_COLUMNS: Final = (
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
     Column("age", "AGE", 80, align="right", kind=ValueKind.AGE, usual_width=5, of=_age),
-    Column("why", "WHY", 75, minimum=20, maximum=40, flexible=True, filling=True, optional=True,
+    Column("why", "WHY", 85, minimum=24, maximum=40, flexible=True, filling=True, optional=True,
            of=lambda one: text_field(one.cause, "soft")),
 )  # fmt: skip
 _MEASURED_COLUMNS: Final = tuple(
@@ -323,15 +325,14 @@ def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
 FILES_KEY: Final = "files"
 """The key of the row that stands for all invalid files."""
 MAX_FILES_SHARE: Final = 10
-"""With more invalid files than one in this number of rows, they share one row if the pods need the
-space."""
+"""With more invalid files than one in this number of rows, they share one row."""
 
 
-def shares_row(files: int, pods: int, height: int) -> bool:
-    """Return whether invalid files share one row of a table with ``height`` rows, because they
-    would take too many rows from the pods.
+def shares_row(files: int, height: int) -> bool:
+    """Return whether invalid files share one row of a table with ``height`` rows. It depends on the
+    files only: that more pods come must not move the pods.
     """
-    return files > max(1, height // MAX_FILES_SHARE) and files + pods > height
+    return files > max(1, height // MAX_FILES_SHARE)
 
 
 def files_text(files: Sequence[Manifest]) -> str:
@@ -377,6 +378,7 @@ FAMILIES: Final = {family.value: family for family in Family}
 
 
 class _Part(Struct, frozen=True):
+    namespace: str
     family: Family
     cpu: int
     memory: int
@@ -397,9 +399,19 @@ class Totals:
         """Add or update a pod; ``row`` is its row in the table."""
         self.drop(row.key)
         holds = is_active(pod)
-        part = _Part(FAMILIES[row.cells[STATUS].tone], holds * ask.cpu, holds * ask.memory)
+        family = FAMILIES[row.cells[STATUS].tone]
+        part = _Part(pod.metadata.namespace, family, holds * ask.cpu, holds * ask.memory)
         self._parts[row.key] = part
         self._add(part, 1)
+
+    def counts_in(self, namespace: str) -> dict[Family, int]:
+        """Return the number of pods of a namespace by family; empty for those of all."""
+        if not namespace:
+            return self.counts
+        counts = dict.fromkeys(Family, 0)
+        for part in self._parts.values():
+            counts[part.family] += part.namespace == namespace
+        return counts
 
     def drop(self, key: str) -> None:
         """Remove a pod."""

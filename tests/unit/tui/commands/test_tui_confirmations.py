@@ -81,8 +81,28 @@ def test_one_dialog_deletes_files_and_pods_of_the_api() -> None:
     assert "web.yaml → .trash/" in said
     assert "✖ api-n1" in said
     assert "volumes cache, work are lost" in said
-    assert "u restores the files and starts their pods again." in said
+    assert "u restores the file and starts its pod again." in said
     assert "Another u creates the deleted pods again." in said
+
+
+def test_a_deletion_names_the_namespace_of_its_pod() -> None:
+    removed = plan(PlanOutcome.REMOVED)
+    removed = structs.replace(removed, pods=(structs.replace(removed.pods[0], namespace="shop"),))
+    dialog = delete_dialog([manifest("web.yaml")], [removed])
+    assert words(dialog) == ["Cancel", "Delete shop/web-n1"]
+    assert "− shop/web-n1 is removed" in text(dialog)
+
+
+def test_undo_restores_as_many_files_and_pods_as_are_deleted() -> None:
+    removed = plan(PlanOutcome.REMOVED)
+    without_pod = structs.replace(removed, pods=())
+    web, other = manifest("web.yaml"), manifest("other.yaml")
+    said = text(delete_dialog([web, other], [removed, removed]))
+    assert "u restores the files and starts their pods again." in said
+    assert "u restores the files and starts their pod again." in text(
+        delete_dialog([web, other], [removed, without_pod])
+    )
+    assert text(delete_dialog([web], [without_pod])).endswith("u restores the file.")
 
 
 @pytest.mark.parametrize("outcome", [PlanOutcome.UNCHANGED, PlanOutcome.NEW, PlanOutcome.REPLACED])

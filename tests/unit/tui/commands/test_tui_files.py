@@ -168,6 +168,18 @@ def test_foreign_files_in_the_trash_are_ignored(web: Path) -> None:
         move_to_trash(web.with_name("no.yaml"), MOMENT)
 
 
+def test_a_path_that_is_not_text_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    name = "web-\\xff.yaml"
+    (tmp_path / os.fsdecode(b"web-\xff.yaml")).write_bytes(b"one")
+    with pytest.raises(ManifestFileError, match="is not UTF-8 text; rename the file first"):
+        read_manifest_file(tmp_path / name)
+    with pytest.raises(ManifestFileError, match="is not UTF-8 text; rename the file first"):
+        write_manifest_file(tmp_path / name, b"two", expected=b"one")
+    # A file whose name contains a backslash is another file.
+    (tmp_path / name).write_bytes(b"two")
+    assert read_manifest_file(tmp_path / name) == b"two"
+
+
 def test_a_new_file_creates_its_folder(tmp_path: Path) -> None:
     new = tmp_path / "config/static_pods/web.yaml"
     write_manifest_file(new, b"one", expected=None)

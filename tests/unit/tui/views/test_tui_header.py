@@ -98,6 +98,19 @@ def test_the_header_fits_with_states_and_figures(width: int) -> None:
     assert ("requested" in line_text(right)) is (width >= 160)
 
 
+def test_the_header_counts_the_pods_of_the_shown_namespace() -> None:
+    model, totals = scene()
+    given = pod("f", status(), uid="f")
+    given = structs.replace(given, metadata=structs.replace(given.metadata, namespace="team"))
+    totals.put(given, pod_row(given, None, now=0.0), requests_and_limits(given))
+    left, _ = header(model, totals, 80, "team")
+    assert line_text(left).split("Ready", 1)[1].split() == ["team", "●", "1", "running"]
+    left, _ = header(model, totals, 80)
+    assert "● 2" in line_text(left)
+    long = header(model, totals, 80, "n" * 63)
+    assert sum(map(line_width, long)) <= 80
+
+
 def test_totals_count_existing_pods() -> None:
     dice = random.Random(7)
     totals, left = Totals(), dict[str, Pod]()

@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from pod_builders import ctr, make_pod
 from tui_records import HUNGRY, oom_killed_manifest, oom_killed_pod, texts
 from tui_scene import NOW, broken
 
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
     Pod,
+    PodCondition,
+    PodStatus,
 )
 from podtui.client.protocol import Changed
 from podtui.tui.commands.fix import Applied, outcome, outcome_line
@@ -21,6 +28,7 @@ from podtui.tui.model.model import Model
 from podtui.tui.views.why import (
     Explanations,
     WhyView,
+    brief_cause,
     diff_rows,
     excerpt,
     explain_manifest,
@@ -29,7 +37,7 @@ from podtui.tui.views.why import (
     why_lines,
 )
 from podtui.tui.widgets.cells import line_width
-from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, Kind, diagnose
+from podtui.why import Diagnosis, Edit, Evidence, Facts, Fix, Health, Kind, diagnose
 from podtui.why.trial import Trial
 
 LIMIT = "spec.containers[0].resources.limits.memory"
@@ -146,6 +154,50 @@ def test_one_line_shows_the_cause_and_the_key() -> None:
         "app was killed for using more memory than its limit of 16Mi."
         "  X Double the memory limit to 32Mi"
     )
+
+
+def crash_looping(*names: str) -> Pod:
+    """Return a pod with these containers, of which the first has exited with code 3."""
+    crashed = ContainerStatus(
+        name=names[0],
+        image="a:1",
+        imageID="",
+        ready=False,
+        restartCount=2,
+        state=ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff")),
+        lastState=ContainerState(terminated=ContainerStateTerminated(exitCode=3)),
+    )
+    made = make_pod(*(ctr(name) for name in names))
+    return structs.replace(made, status=PodStatus(phase="Running", containerStatuses=(crashed,)))
+
+
+def test_a_brief_cause_begins_with_the_fact() -> None:
+    now = NOW.timestamp()
+    assert brief_cause(Facts(pod=crash_looping("app"), now=now)) == "exit code 3"
+    assert brief_cause(Facts(pod=oom_killed_pod(), now=now)) == "out of memory: limit 16Mi"
+
+
+def test_a_brief_cause_names_the_container_only_if_there_are_several() -> None:
+    facts = Facts(pod=crash_looping("app", "side"), now=NOW.timestamp())
+    assert brief_cause(facts) == "exit code 3 (app)"
+
+
+def test_a_pending_pod_has_a_brief_cause_only_if_something_failed() -> None:
+    now = NOW.timestamp()
+    unscheduled = PodCondition(
+        type="PodScheduled", status="False", reason="Unschedulable",
+        message="0/1 nodes are available: 1 Insufficient cpu.",
+    )  # fmt: skip
+    waits = PodStatus(phase="Pending", conditions=(unscheduled,))
+    pending = structs.replace(make_pod(static=False, nodeName=""), status=waits)
+    assert brief_cause(Facts(pod=pending, now=now)) == "Insufficient cpu"
+    several = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."
+    unscheduled = structs.replace(unscheduled, message=several)
+    pending = structs.replace(pending, status=structs.replace(waits, conditions=(unscheduled,)))
+    reasons = "1 Insufficient cpu, 2 node(s) were unschedulable"
+    assert brief_cause(Facts(pod=pending, now=now)) == reasons
+    starting = structs.replace(make_pod(), status=PodStatus(phase="Pending"))
+    assert brief_cause(Facts(pod=starting, now=now)) == ""
 
 
 def test_a_healthy_pod_shows_what_it_runs() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.tui.views.events import EVENT_COLUMNS
 from podtui.tui.views.pods.rows import POD_COLUMNS
-from podtui.tui.widgets.cells import Span, fit, line_width, sized, width_of, wrap
+from podtui.tui.widgets.cells import Span, fit, line_width, sized, sized_in_middle, width_of, wrap
 from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.format import cores, mebibytes, size
 from podtui.tui.widgets.sanitize import clean, clean_lines
@@ -94,8 +95,37 @@ def test_the_least_important_column_is_hidden_first() -> None:
 
 
 def test_causes_take_the_place_of_figures_but_not_of_names() -> None:
-    assert fitted(78, why=60) == ["name", "ready", "status", "age", "why"]
+    assert fitted(78, why=60) == ["name", "ready", "status", "why"]
+    assert fitted(84, why=60) == ["name", "ready", "status", "age", "why"]
     assert fitted(200, why=60) == list(NATURAL)
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "wanted"),
+    [
+        ("web-n1", 8, "web-n1  "),
+        ("cache-of-the-shop-1-n1", 14, "cache-o…p-1-n1"),
+        ("cache-of-the-shop-2-n1", 14, "cache-o…p-2-n1"),
+        ("cache-of-the-shop-2-n1", 6, "cache…"),
+        ("应用程序的缓存容器-1", 12, "应用程…器-1 "),
+    ],
+)
+def test_a_cut_in_the_middle_keeps_the_end(text: str, width: int, wanted: str) -> None:
+    assert sized_in_middle(text, width) == wanted
+    assert width_of(wanted) == width
+
+
+def test_unusually_long_values_are_cut_before_causes() -> None:
+    keys = [column.key for column in POD_COLUMNS]
+    natural = [{**NATURAL, "status": 30, "why": 60}.get(key, 8) for key in keys]
+    shown = ColumnChoice().shown(POD_COLUMNS)
+    for available in range(76, 140):
+        widths = {
+            keys[f.index]: f.width
+            for f in fit(POD_COLUMNS, natural, natural, available, shown=shown)
+        }
+        assert widths["status"] <= 19 or widths["why"] == 40
+        assert widths["name"] >= 19
 
 
 def test_additional_columns_do_not_truncate_fixed_ones() -> None:
