@@ -55,23 +55,19 @@ class ResourceRoutes:
 
     def routes(self) -> list[web.RouteDef]:
         root, plural = self._resource.root, self._resource.plural
-        collections = [f"{root}/{plural}"]
         within = f"{root}/{plural}"
+        collections = [within]
         if self._resource.namespaced:
             within = f"{root}/namespaces/{{namespace}}/{plural}"
             collections.append(within)
         item = f"{within}/{{name}}"
-        routes = [
-            *(web.get(path, self.collection) for path in collections),
-            web.get(item, self.item),
-        ]
+        # The methods of one path follow each other: the router has one entry for them.
+        routes = [web.get(path, self.collection) for path in collections]
         if self._resource.strategy is None:
-            routes += (
-                web.post(within, self.refuse),
-                web.put(item, self.refuse),
-                web.patch(item, self.refuse),
-                web.delete(item, self.refuse),
-            )
+            routes.append(web.post(within, self.refuse))
+        routes.append(web.get(item, self.item))
+        if self._resource.strategy is None:
+            routes += (method(item, self.refuse) for method in (web.put, web.patch, web.delete))
         if self._resource.watchable:
             # Deprecated since Kubernetes v1.11, and still served.
             routes += (

@@ -113,14 +113,15 @@ class WriteRoutes:
         if self._resource.namespaced:
             collection = f"{root}/namespaces/{{namespace}}/{plural}"
         item = f"{collection}/{{name}}"
-        routes = [
-            web.post(collection, self.create),
+        # The methods of one path follow each other: the router has one entry for them.
+        routes = [web.post(collection, self.create)]
+        if self._resource.deletes_collections:
+            routes.append(web.delete(collection, self.delete_collection))
+        routes += (
             web.put(item, self.replace),
             web.patch(item, self.patch),
             web.delete(item, self.delete),
-        ]
-        if self._resource.deletes_collections:
-            routes.append(web.delete(collection, self.delete_collection))
+        )
         for subresource, strategy in self._resource.updates.items():
             routes += self._subresource(f"{item}/{subresource}", subresource, strategy)
         return routes

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -49,7 +50,8 @@ def version_document(version: str) -> dict[str, str]:
     }
 
 
-def routes(version: str) -> list[web.RouteDef]:
+@cache
+def routes(version: str) -> Sequence[web.RouteDef]:
     served = group_versions()
     core, named = served[:1], served[1:]
     table = [
@@ -65,7 +67,7 @@ def routes(version: str) -> list[web.RouteDef]:
     paths = sorted([*(route.path for route in table), *_OTHER_PATHS])
     # Client libraries write some of the paths with a slash at the end.
     slashed = (web.get(f"{route.path}/", route.handler) for route in table)
-    return [*table, *slashed, _fixed("/", {"paths": paths})]
+    return (*table, *slashed, _fixed("/", {"paths": paths}))
 
 
 def _fixed(path: str, document: dict[str, Any]) -> web.RouteDef:

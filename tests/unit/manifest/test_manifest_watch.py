@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,3 +47,7 @@ async def test_a_polling_thread_that_ends_is_replaced(
     assert set(changes.names) <= {"web.yaml"}
     assert runs == 2
     watch.close()
+    # pytest reports the error of a thread that is still ending during the next test.
+    for thread in threading.enumerate():
+        if thread.name == "manifest-watch":
+            await asyncio.to_thread(thread.join, 120)

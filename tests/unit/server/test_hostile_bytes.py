@@ -98,6 +98,7 @@ async def test_a_user_whose_name_is_not_utf8_is_refused_by_name(served: Served) 
     assert json.loads(body)["message"].startswith('pods is forbidden: User "x\ufffd" cannot list')
 
 
+@pytest.mark.virtual_time
 async def test_paths_and_queries(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     hostile = ("\xff", "%FF", "%ED%A0%80", "%00", "%C3", quote("\ufffd"))
     targets = [f"/api/v1/namespaces/{text}/pods/{text}" for text in hostile]

@@ -330,38 +330,40 @@ async def test_a_request_has_a_time_limit_and_a_stream_has_none(
 SMUGGLED = "GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["Content-Length: 5", "Transfer-Encoding: chunked"],
-        ["Transfer-Encoding: chunked", "Content-Length: 5"],
-        ["Content-Length: 5", "Content-Length: 6"],
-        ["Content-Length: 5", "Content-Length: 5"],
-        ["Content-Length: 5, 5"],
-        ["Content-Length: +5"],
-        ["Content-Length: -5"],
-        ["Content-Length: 0x5"],
-        ["Content-Length : 5"],
-        ["Transfer-Encoding: chunked, identity"],
-        ["Transfer-Encoding: xchunked"],
-        ["Transfer-Encoding:\x0bchunked"],
-        ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
-        ["X: a", " folded: b"],
-        ["X: a", "\tfolded"],
-        ["Host: other"],
-        ["X: a\x00b"],
-        ["X\x00: a"],
-        ["X: a\rb: c"],
-        [": empty"],
-        ["no colon"],
-    ],
-)
-async def test_ambiguous_requests_are_refused(world: TlsWorld, lines: list[str]) -> None:
+AMBIGUOUS = [
+    ["Content-Length: 5", "Transfer-Encoding: chunked"],
+    ["Transfer-Encoding: chunked", "Content-Length: 5"],
+    ["Content-Length: 5", "Content-Length: 6"],
+    ["Content-Length: 5", "Content-Length: 5"],
+    ["Content-Length: 5, 5"],
+    ["Content-Length: +5"],
+    ["Content-Length: -5"],
+    ["Content-Length: 0x5"],
+    ["Content-Length : 5"],
+    ["Transfer-Encoding: chunked, identity"],
+    ["Transfer-Encoding: xchunked"],
+    ["Transfer-Encoding:\x0bchunked"],
+    ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
+    ["X: a", " folded: b"],
+    ["X: a", "\tfolded"],
+    ["Host: other"],
+    ["X: a\x00b"],
+    ["X\x00: a"],
+    ["X: a\rb: c"],
+    [": empty"],
+    ["no colon"],
+]
+
+
+async def test_ambiguous_requests_are_refused(world: TlsWorld) -> None:
     """One 4xx response, and the connection ends: nothing after it is parsed as a request."""
-    data = head(world, "POST", ECHO, *lines).replace(b"Connection: close\r\n", b"")
-    answer = await world.exchange(data + b"5\r\nhello\r\n0\r\n\r\n" + SMUGGLED.encode())
-    assert 400 <= code_of(answer) < 500, answer
-    assert answer.count(b"HTTP/1.") == 1, answer
+    accepted = []
+    for lines in AMBIGUOUS:
+        data = head(world, "POST", ECHO, *lines).replace(b"Connection: close\r\n", b"")
+        answer = await world.exchange(data + b"5\r\nhello\r\n0\r\n\r\n" + SMUGGLED.encode())
+        if not (answer.count(b"HTTP/1.") == 1 and 400 <= code_of(answer) < 500):
+            accepted.append((lines, answer))
+    assert accepted == []
 
 
 @pytest.mark.parametrize(

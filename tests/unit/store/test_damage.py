@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from examples import examples
 
 from podtui.api.v1 import ConfigMap, Event, Node, ObjectMeta, ObjectReference, Secret
 from podtui.errors import PodtuiError
@@ -169,7 +170,7 @@ async def test_files_that_are_damaged_at_random_places_are_opened(
     filled: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     chance = random.Random(20)
-    for number in range(150):
+    for number in range(examples(150).max_examples):
         folder = tmp_path_factory.mktemp("damaged")
         path = folder / "records.db"
         shutil.copy(filled, path)

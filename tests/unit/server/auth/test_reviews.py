@@ -323,16 +323,20 @@ async def test_no_token_without_an_account_or_for_a_foreign_pod(
     assert web.metadata.uid not in found["message"]
 
 
-@pytest.mark.parametrize("body", [b"", b"x", b"[]", b'"a"', b"[" * 5000, b'{"spec": []}',
-                                  b'{"metadata": 1}', b'{"kind": "Pod", "apiVersion": "v1"}',
-                                  b'{"spec": {"token": 1}}', b"k8s\x00\xff"])  # fmt: skip
-@pytest.mark.parametrize("media", ["application/json", "application/vnd.kubernetes.protobuf"])
-async def test_invalid_bodies(admin: aiohttp.ClientSession, body: bytes, media: str) -> None:
-    headers = {"Content-Type": media}
-    path = f"{AUTHENTICATION}/tokenreviews"
-    async with admin.post(path, data=body, headers=headers) as response:
-        assert response.status == 400
-        assert (await response.json())["message"]
+async def test_invalid_bodies(admin: aiohttp.ClientSession) -> None:
+    bodies = (
+        b"", b"x", b"[]", b'"a"', b"[" * 5000, b'{"spec": []}', b'{"metadata": 1}',
+        b'{"kind": "Pod", "apiVersion": "v1"}', b'{"spec": {"token": 1}}', b"k8s\x00\xff",
+    )  # fmt: skip
+    accepted = []
+    for media in ("application/json", "application/vnd.kubernetes.protobuf"):
+        for body in bodies:
+            path, headers = f"{AUTHENTICATION}/tokenreviews", {"Content-Type": media}
+            async with admin.post(path, data=body, headers=headers) as response:
+                status = await response.json()
+            if response.status != 400 or not status["message"]:
+                accepted.append((media, body, status))
+    assert accepted == []
 
 
 async def test_yaml_and_no_other_media_type(admin: aiohttp.ClientSession) -> None:

@@ -80,6 +80,7 @@ async def test_each_event_of_a_watch_is_a_text_message(
     assert (change["type"], change["object"]["metadata"]["labels"]) == ("MODIFIED", {"app": "new"})
 
 
+@pytest.mark.virtual_time
 async def test_a_watch_has_a_time_limit(http: aiohttp.ClientSession) -> None:
     async with (
         asyncio.timeout(120),

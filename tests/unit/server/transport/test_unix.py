@@ -101,6 +101,7 @@ async def test_invalid_socket_paths(name: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.virtual_time
 async def test_running_out_of_descriptors_is_logged_once_a_second(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
