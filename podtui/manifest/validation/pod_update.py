@@ -86,8 +86,6 @@ def _metadata_and_spec(pod: Pod) -> Errors:
     yield from spec_errors(pod)
 
 
-
-
 def _annotation_changes(new: Pod, old: Pod) -> Errors:
     after, before = new.metadata.annotations, old.metadata.annotations
     for key in sorted(after.keys() | before.keys()):
