@@ -227,7 +227,7 @@ async def _pass(body: bytes) -> int:
 
     lines = Logs(engine, engine, engine).read("c", LogOptions())
     async with aclosing(lines), asyncio.TaskGroup() as tasks:
-        tasks.create_task(outflow.write_to(cast("Any", SimpleNamespace(write=write)), 60))
+        tasks.create_task(outflow.write_to(cast("Any", SimpleNamespace(write=write))))
         await copy(lines, outflow, timestamps=True, limit=None, gaps=True)
     return written
 
