@@ -18,7 +18,7 @@ from textual.app import App, ComposeResult
 from benchmarks.report import Row, row
 from podtui.runtime.docker.logs import Logs
 from podtui.runtime.protocol import LogOptions
-from podtui.server.node.logs import copy
+from podtui.server.kubelet_api.logs import copy
 from podtui.server.transport.streams import Outflow
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.views.logs.filters import parse_log_filter

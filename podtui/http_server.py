@@ -17,7 +17,7 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from podtui.api.json_text import valid_text
+from podtui.text.json_text import valid_text
 
 _SERVER: Final = "Server"
 _MASK_SIZE: Final = 4

@@ -47,7 +47,7 @@ from podtui.server.resources.selectors import parse_fields, parse_labels
 from podtui.server.status import StatusError
 from podtui.settings import resolve
 from podtui.store import open_store
-from podtui.terminal_text import lines as safe_lines
+from podtui.text.terminal_text import lines as safe_lines
 from podtui.tui.preferences.themes import load_theme
 from podtui.tui.views.logs.ansi import parse
 from podtui.tui.views.logs.json_rows import parse_json, pretty

@@ -24,7 +24,7 @@ from podtui.server.resources.pod_routes import with_condition
 from podtui.server.resources.strategies.pods import PODS
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Resource
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 
 _LOG = logging.getLogger(__name__)
 _LEASES: Final = "kube-node-lease"

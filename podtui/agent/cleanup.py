@@ -15,7 +15,7 @@ from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.containers.log_files import LOGS
 from podtui.kubelet.resize.allocations import FILE_NAME as ALLOCATIONS
 from podtui.settings import Settings
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 
 
 def remove_all(settings: Settings) -> str:

@@ -23,7 +23,7 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError, StoreGone
-from podtui.kubelet.base.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
+from podtui.kubelet.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
 from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.resources.field_managers import managed

@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Final, TextIO, cast
 
 from podtui.errors import is_reported
-from podtui.terminal_text import lines, one_line
+from podtui.text.terminal_text import lines, one_line
 
 MAX_TRACEBACKS: Final = 1000
 """Different tracebacks whose repetitions are counted; then counting starts over."""

@@ -40,9 +40,9 @@ from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
 from podtui.errors import AgentClash, PodtuiError
 from podtui.kubelet.admission.plan import plan_of, pods_to_admit
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.tasks import Parts
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
+from podtui.kubelet.tasks import Parts
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.listing import shown_path
@@ -60,10 +60,16 @@ from podtui.server.audit import AuditFile, AuditLog
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
 from podtui.server.auth.service_accounts import TokenRegistry
-from podtui.server.node.images import ImageRoutes
-from podtui.server.node.insight import EngineCallRoutes, InsightRoutes
-from podtui.server.node.kubelet import FigureRoutes
-from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, Simulator, WhatIfRoutes
+from podtui.server.kubelet_api.images import ImageRoutes
+from podtui.server.kubelet_api.insight import EngineCallRoutes, InsightRoutes
+from podtui.server.kubelet_api.kubelet import FigureRoutes
+from podtui.server.kubelet_api.what_if import (
+    ManifestReader,
+    Planner,
+    PlanRoutes,
+    Simulator,
+    WhatIfRoutes,
+)
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare

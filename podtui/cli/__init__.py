@@ -10,7 +10,7 @@ from importlib import import_module
 from podtui.cli.invocation import FAILED, NO_AGENT, USAGE
 from podtui.cli.parser import build_parser, parse, take_exec_words, take_path, wants_cluster
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
-from podtui.terminal_text import lines
+from podtui.text.terminal_text import lines
 
 __all__ = ["build_parser", "main"]
 

@@ -14,7 +14,7 @@ from podtui.agent.lock import last_engine, last_settings
 from podtui.cli.invocation import OK, confirm, root_words, settings_of
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.resources import typed_program
-from podtui.terminal_text import lines, one_line
+from podtui.text.terminal_text import lines, one_line
 
 
 def run(namespace: argparse.Namespace) -> int:

@@ -23,12 +23,12 @@ from podtui.cli.invocation import FAILED, OK, confirm, settings_of
 from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.kubelet.admission.predicates import admit
-from podtui.kubelet.base.types import NodeResources, NodeView
 from podtui.kubelet.node.node_status import node_resources
+from podtui.kubelet.types import NodeResources, NodeView
 from podtui.manifest.check import FileCheck, check_paths, render_json, render_text
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings
-from podtui.terminal_text import json_text
+from podtui.text.terminal_text import json_text
 from podtui.why.amounts import plain
 
 

@@ -7,7 +7,7 @@ import json
 
 from podtui.cli.invocation import OK, resolved_of
 from podtui.settings import SETTINGS
-from podtui.terminal_text import one_line
+from podtui.text.terminal_text import one_line
 
 
 def run(namespace: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
 from podtui.runtime.protocol import EngineInfo
 from podtui.settings import Settings
-from podtui.terminal_text import lines
+from podtui.text.terminal_text import lines
 from podtui.why.pod_rules import engine_advice
 
 _LIBRARIES: Final = ("textual", "docker", "PyYAML", "watchfiles", "psutil", "msgspec", "aiohttp")

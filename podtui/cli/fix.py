@@ -17,7 +17,7 @@ from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, source_lines
 from podtui.manifest.fixes import Fixed, fix_text
 from podtui.settings import Settings
-from podtui.terminal_text import lines, plural
+from podtui.text.terminal_text import lines, plural
 from podtui.tui.commands.manifest_file import read_manifest_file, write_manifest_file
 
 STDIN: Final = "-"

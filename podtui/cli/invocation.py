@@ -12,7 +12,7 @@ from podtui.errors import AgentUnavailable
 from podtui.private_files import check_root, permission_denied
 from podtui.resources import typed_program
 from podtui.settings import Resolved, Settings, resolve
-from podtui.terminal_text import one_line
+from podtui.text.terminal_text import one_line
 
 OK: Final = 0
 FAILED: Final = 1

@@ -19,7 +19,7 @@ from podtui.pki.access_point import (
 )
 from podtui.pki.pki import Pki
 from podtui.resources import typed_program
-from podtui.terminal_text import one_line
+from podtui.text.terminal_text import one_line
 
 _PATIENCE = 2.0
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from podtui import __version__
 from podtui.cli.parser import build_parsers
-from podtui.terminal_text import lines
+from podtui.text.terminal_text import lines
 
 _PAGE_WIDTH: Final = 72
 _EXIT_STATUS: Final = """\

@@ -19,7 +19,7 @@ from podtui.cli.parser import FLAGS
 from podtui.errors import PodtuiError, UsageError
 from podtui.resources import typed_program
 from podtui.settings import SETTINGS, Resolved, Settings, config_words, flag_words
-from podtui.terminal_text import lines, one_line
+from podtui.text.terminal_text import lines, one_line
 
 if TYPE_CHECKING:
     from podtui.client.cluster import ClusterClient

@@ -8,7 +8,7 @@ import os
 from podtui.agent import systemd
 from podtui.cli.invocation import OK, resolved_of
 from podtui.resources import program
-from podtui.terminal_text import lines
+from podtui.text.terminal_text import lines
 
 
 def run(namespace: argparse.Namespace) -> int:

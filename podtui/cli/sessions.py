@@ -28,7 +28,7 @@ from podtui.client.decoding import decode_response
 from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.client.unix import UnixClient
 from podtui.errors import ApiError, PodtuiError, UsageError
-from podtui.terminal_text import lines, one_line
+from podtui.text.terminal_text import lines, one_line
 
 T = TypeVar("T")
 _NO_END: Final = (

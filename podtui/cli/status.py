@@ -19,7 +19,7 @@ from podtui.cli.invocation import FAILED, OK, socket_of
 from podtui.client.blocking import get_bytes, get_json
 from podtui.client.decoding import decode_response, decode_with
 from podtui.errors import ApiError
-from podtui.terminal_text import cells, lines, one_line
+from podtui.text.terminal_text import cells, lines, one_line
 
 HEALTH: Final = "HEALTH"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -20,7 +20,7 @@ from podtui.client.blocking import get_bytes, get_json, post_bytes
 from podtui.client.decoding import decode_response, decode_with
 from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError, UsageError
-from podtui.terminal_text import after_return, lines
+from podtui.text.terminal_text import after_return, lines
 from podtui.why import (
     Diagnosis,
     EditError,

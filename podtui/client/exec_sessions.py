@@ -10,11 +10,11 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from podtui.api import channels
 from podtui.api.v1 import Status
 from podtui.client.connection import HttpConnection
 from podtui.client.protocol import AttachQuery, ExecQuery, Output, RemoteSession
 from podtui.errors import AgentUnavailable, ApiError
+from podtui.wire import channels
 
 _PIECE: Final = 64 * 1024
 _PROTOCOLS: Final = (channels.V5, channels.V4)

@@ -13,11 +13,11 @@ from typing import Final
 
 import aiohttp
 
-from podtui.api import channels
-from podtui.api.spdy import Data, Ping, Reset, Spdy, SpdyError
 from podtui.client.connection import HttpConnection
 from podtui.client.exec_sessions import pod_path
 from podtui.errors import PodtuiError
+from podtui.wire import channels
+from podtui.wire.spdy import Data, Ping, Reset, Spdy, SpdyError
 
 LOOPBACK: Final = "127.0.0.1"
 MOST_CONNECTIONS: Final = 256

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Final
 
 from podtui.api import v1
-from podtui.api.nearest import closest
 from podtui.api.shape import LIST_STEP, Form, Shape, StructField, fields, places_of_names
 from podtui.errors import UsageError
+from podtui.text.nearest import closest
 
 _MOST_NAMED: Final = 12
 _KIND: Final = frozenset({"pod", "pods", "po"})

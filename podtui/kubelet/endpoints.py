@@ -22,24 +22,24 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.errors import EngineConflict, EngineNotFound, LogError, RestartRefused, SessionError
-from podtui.kubelet.base.kubelet_metrics import HEALTH_CHECK, HEALTH_CHECKS, SLIS
-from podtui.kubelet.base.tasks import Parts
-from podtui.kubelet.base.types import WorkerState
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.containers.restart import restarts_in_place, to_restart
-from podtui.kubelet.insight.exposition import (
+from podtui.kubelet.kubelet_metrics import HEALTH_CHECK, HEALTH_CHECKS, SLIS
+from podtui.kubelet.pleg.pleg import Engine
+from podtui.kubelet.pods.sync import Syncer
+from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
+from podtui.kubelet.prober.state import Probes
+from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
+from podtui.kubelet.stats.exposition import (
     cadvisor_metrics,
     kubelet_metrics,
     probe_metrics,
     resource_metrics,
 )
-from podtui.kubelet.insight.metrics import Metrics
-from podtui.kubelet.managers.resource_managers import ResourceManagers
-from podtui.kubelet.pleg.pleg import Engine
-from podtui.kubelet.pods.sync import Syncer
-from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
-from podtui.kubelet.prober.state import Probes
+from podtui.kubelet.stats.metrics import Metrics
 from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.tasks import Parts
+from podtui.kubelet.types import WorkerState
 from podtui.runtime.protocol import (
     ContainerState,
     Duplex,

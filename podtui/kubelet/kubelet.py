@@ -15,11 +15,7 @@ from podtui.api.pods import host_ports
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import measured
-from podtui.kubelet.base.ports import Ports
-from podtui.kubelet.base.tasks import Parts
-from podtui.kubelet.base.types import ProbeResult, WorkerState
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import Killer
 from podtui.kubelet.containers.log_files import LogFiles
@@ -31,11 +27,7 @@ from podtui.kubelet.images.image_manager import ImageManager
 from podtui.kubelet.images.image_volumes import ImageVolumes
 from podtui.kubelet.images.image_work import ImageWork
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.insight.insights import Insights
-from podtui.kubelet.insight.metrics import Metrics
-from podtui.kubelet.insight.usage_history import UsageRecords
-from podtui.kubelet.managers.cpu_topology import read_machine_topology
-from podtui.kubelet.managers.resource_managers import ResourceManagers, RunningContainer
+from podtui.kubelet.kubelet_metrics import measured
 from podtui.kubelet.node.host import Host, Listener, LocalHost
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
@@ -48,6 +40,7 @@ from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sources import FolderProvider, PodSources
 from podtui.kubelet.pods.sync import PodParts, Syncer
 from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
+from podtui.kubelet.ports import Ports
 from podtui.kubelet.prober.dialing import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers, ProbeHandlers
 from podtui.kubelet.prober.hooks import HookRunner
@@ -55,11 +48,18 @@ from podtui.kubelet.prober.prober import Prober
 from podtui.kubelet.prober.state import ProbeKind
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resizes import PodResources, ResizeActuator, Resizes
+from podtui.kubelet.resource_managers.cpu_topology import read_machine_topology
+from podtui.kubelet.resource_managers.resource_managers import ResourceManagers, RunningContainer
 from podtui.kubelet.sandbox.dns import Resolvers
 from podtui.kubelet.sandbox.sandbox import SandboxMaker
 from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
+from podtui.kubelet.stats.insights import Insights
+from podtui.kubelet.stats.metrics import Metrics
+from podtui.kubelet.stats.usage_history import UsageRecords
 from podtui.kubelet.status.status_manager import PodRecords, StatusManager
 from podtui.kubelet.status.status_reporter import StatusReporter
+from podtui.kubelet.tasks import Parts
+from podtui.kubelet.types import ProbeResult, WorkerState
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.tokens import PodTokens
 from podtui.kubelet.volumes.volume_manager import VolumeManager

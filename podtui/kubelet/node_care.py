@@ -9,19 +9,19 @@ from typing import Final
 
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import EVICTIONS
-from podtui.kubelet.base.types import Decorate
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.killer import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.eviction import EvictionManager, EvictionMessage, StorageLimits
 from podtui.kubelet.images.image_gc import ImageCollector
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.node.eviction import EvictionManager, EvictionMessage, StorageLimits
+from podtui.kubelet.kubelet_metrics import EVICTIONS
 from podtui.kubelet.node.host import Host
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node.oom import watch_oom
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.status.pod_status import status_ended_by
+from podtui.kubelet.types import Decorate
 
 EVICTED: Final = "Evicted"
 

@@ -16,7 +16,7 @@ from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, as_utf8, print
 from podtui.manifest.folder_state import FolderState
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
-from podtui.terminal_text import cells, plural
+from podtui.text.terminal_text import cells, plural
 
 STDIN: Final = "-"
 _WIDTH: Final = 100

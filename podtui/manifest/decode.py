@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
-from podtui.api.nearest import SURE, closest, meant, suggestion
 from podtui.api.places import field_path
 from podtui.api.quantity import SYNTAX, canonical
 from podtui.api.shape import (
@@ -38,6 +37,7 @@ from podtui.manifest.foreign import (
     plain_text,
 )
 from podtui.manifest.scalars import number_text
+from podtui.text.nearest import SURE, closest, meant, suggestion
 
 _ONE_OF: Final = frozenset(
     {v1.Volume, v1.VolumeProjection, v1.EnvVarSource, v1.Probe, v1.LifecycleHandler}

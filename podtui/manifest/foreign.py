@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from podtui.api.nearest import closest, meant
 from podtui.manifest.document import Document, Path, Place, Problem, place_at, printable
+from podtui.text.nearest import closest, meant
 
 CODE: Final = "NotAPod"
 _POD_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec")

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, cast
 
-from podtui.api.json_text import valid_text
 from podtui.api.local import Severity
 from podtui.api.shape import Form, Shape, StructField, fields, shape_at
 from podtui.api.v1 import Pod
@@ -23,6 +22,7 @@ from podtui.manifest.document import (
     UnreadableText,
     quoted,
 )
+from podtui.text.json_text import valid_text
 
 # The standard library's scanner of one string; missing in its type stubs.
 _scan: Final[Callable[[str, int, bool], tuple[str, int]]] = vars(json.decoder)["scanstring"]

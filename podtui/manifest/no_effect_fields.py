@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from podtui.api.local import Severity
-from podtui.api.nearest import suggestion
 from podtui.api.v1 import Container, Pod
 from podtui.manifest.document import Path, Problem, printable
 from podtui.manifest.problems import not_named
+from podtui.text.nearest import suggestion
 
 _NO_SCHEDULER: Final = "has no effect: no scheduler chooses a node for a static pod"
 _NO_TAINTS: Final = "has no effect: taints do not keep static pods away"

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, cast
 
 from podtui.api.local import Diagnostic, Severity
-from podtui.api.nearest import suggestion
 from podtui.api.places import field_path, field_text
 from podtui.manifest.document import (
     Document,
@@ -18,6 +17,7 @@ from podtui.manifest.document import (
     quoted,
 )
 from podtui.manifest.validation.errors import FieldError
+from podtui.text.nearest import suggestion
 
 MAX_DIAGNOSTICS: Final = 100
 _MOST_NAMES: Final = 8

@@ -10,11 +10,11 @@ import msgspec
 
 from podtui.api import v1
 from podtui.api.local import Diagnostic, ManifestFix, Severity
-from podtui.api.nearest import suggestion
 from podtui.api.places import Path, field_path, read_places
 from podtui.manifest.document import Document, Place, Problem, printable, quoted
 from podtui.manifest.objects import FolderObject, ObjectKey, immutable_problems, object_key
 from podtui.manifest.problems import diagnostics, not_named
+from podtui.text.nearest import suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

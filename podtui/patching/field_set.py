@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from podtui.api.json_text import read_json
 from podtui.patching.errors import PatchError
+from podtui.text.json_text import read_json
 
 Path = tuple[str, ...]
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from podtui.api.fields import LIST, types
-from podtui.api.json_text import read_json
 from podtui.patching.errors import ApplyConflict, Conflict, PatchError
 from podtui.patching.field_set import FieldSet, Path, field_set, path_text
 from podtui.patching.managed_fields import (
@@ -35,6 +34,7 @@ from podtui.patching.typed import (
     validate,
     with_named_fields,
 )
+from podtui.text.json_text import read_json
 
 Object = dict[str, Any]
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

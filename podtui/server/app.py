@@ -12,14 +12,14 @@ from podtui.server.audit import AuditLog
 from podtui.server.auth.access import Access
 from podtui.server.auth.attributes import parse_attributes
 from podtui.server.encoding.media_types import compressed_responses, yaml_responses
+from podtui.server.kubelet_api.files import FileRoutes
+from podtui.server.kubelet_api.kubelet import KubeletRoutes
+from podtui.server.kubelet_api.locations import PodLocations
+from podtui.server.kubelet_api.logs import LogRoutes
+from podtui.server.kubelet_api.pod_proxy import PodProxyRoutes
+from podtui.server.kubelet_api.port_forward import PortForwardRoutes
+from podtui.server.kubelet_api.remote_command import RemoteCommandRoutes
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
-from podtui.server.node.files import FileRoutes
-from podtui.server.node.kubelet import KubeletRoutes
-from podtui.server.node.locations import PodLocations
-from podtui.server.node.logs import LogRoutes
-from podtui.server.node.pod_proxy import PodProxyRoutes
-from podtui.server.node.port_forward import PortForwardRoutes
-from podtui.server.node.remote_command import RemoteCommandRoutes
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.definitions import ALL, sources, writable
 from podtui.server.resources.pod_routes import PodRequestRoutes

@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 LARGEST_BODY: Final = 3 * 1024 * 1024
 _FILES: Final = "files"
-"""The subresource whose bodies are archives (`podtui.server.node.files`)."""
+"""The subresource whose bodies are archives (`podtui.server.kubelet_api.files`)."""
 _PROXY: Final = "proxy"
-"""The subresource whose bodies are for pods (`podtui.server.node.pod_proxy`)."""
+"""The subresource whose bodies are for pods (`podtui.server.kubelet_api.pod_proxy`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from podtui.api.health import GLYPHS, WELL, Health
 from podtui.api.local import Manifest
 from podtui.editing.edits import EditError, diff_lines
-from podtui.terminal_text import one_line
+from podtui.text.terminal_text import one_line
 from podtui.why.types import Diagnosis, Fix, Kind
 
 WIDTH: Final = 100

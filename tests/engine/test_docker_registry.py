@@ -20,7 +20,7 @@ from registry_server import PASSWORD, USER, Registry, pushed_image, registry
 from podtui.agent.home import home_ports
 from podtui.api.v1 import Event, LocalObjectReference, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
-from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.images.pulled_images import FILE
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.folder_state import Folder

@@ -28,8 +28,8 @@ from podtui.tui.app import PodtuiApp
 WIRING = {
     "podtui/agent/run.py",
     "podtui/kubelet/kubelet.py",
-    "podtui/kubelet/base/tasks.py",
-    "podtui/kubelet/base/kubelet_metrics.py",
+    "podtui/kubelet/tasks.py",
+    "podtui/kubelet/kubelet_metrics.py",
 }
 """Files that own the tasks or measure calls."""
 HAND_OFFS = {
@@ -58,7 +58,7 @@ spec:
     command: [sh, -c, "while sleep 0.2; do echo a line 'that' walks; done"]
 """
 HELPERS = {
-    "podtui/terminal_text.py",
+    "podtui/text/terminal_text.py",
     "podtui/tui/screens/logs/earlier_lines.py",
     "podtui/tui/views/logs/ansi.py",
     "podtui/tui/views/logs/levels.py",

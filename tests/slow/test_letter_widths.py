@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from podtui.terminal_text import cells, one_line
+from podtui.text.terminal_text import cells, one_line
 
 
 def test_widths_match_the_c_library() -> None:

@@ -17,7 +17,7 @@ from kubelet_world import World, container, pod, with_env
 from virtual_time import run_virtual
 
 from podtui.api.v1 import Container, ExecAction, Pod, Probe
-from podtui.kubelet.base.backoff import RESET_AFTER, Backoff
+from podtui.kubelet.backoff import RESET_AFTER, Backoff
 from podtui.kubelet.prober.state import (
     SUCCESS,
     ProbeKind,

@@ -27,12 +27,12 @@ from session_world import SessionWorld, session_world
 from simulated import COMMANDS, ends, memory
 from virtual_time import run_virtual
 
-from podtui.api import channels
-from podtui.api.spdy import CANCEL, LONGEST_FRAME, Ping, Spdy
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.protocol import ProcessSession, Runtime
-from podtui.server.node import remote_command
+from podtui.server.kubelet_api import remote_command
 from podtui.server.transport.sockets import DISCONNECT_SECONDS
+from podtui.wire import channels
+from podtui.wire.spdy import CANCEL, LONGEST_FRAME, Ping, Spdy
 
 PATIENCE = 3 * DISCONNECT_SECONDS + 30
 """Virtual seconds until a session must be over: SPDY streams may take 30 s to be opened."""

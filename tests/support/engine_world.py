@@ -13,7 +13,7 @@ from podtui.agent.home import home_ports
 from podtui.api.v1 import Event, Pod, PodStatus
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
-from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder_state import Folder

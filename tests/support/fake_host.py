@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from podtui.kubelet.managers.cpu_topology import Cpu, CpuTopology, MachineTopology, NumaNode
 from podtui.kubelet.node.host import Disk, HostFacts, Listener, Observation
+from podtui.kubelet.resource_managers.cpu_topology import (
+    Cpu,
+    CpuTopology,
+    MachineTopology,
+    NumaNode,
+)
 
 ENGINE_ROOT = "/engine"
 GI = 1 << 30

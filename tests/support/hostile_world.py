@@ -42,7 +42,7 @@ from podtui.api.local import (
     Severity,
 )
 from podtui.api.v1 import ExecAction, ObjectMeta, Pod, Probe
-from podtui.terminal_text import one_line
+from podtui.text.terminal_text import one_line
 from podtui.tui.commands.session import RunningForward
 from podtui.tui.views.journal import JournalEntry
 from podtui.tui.views.logs.ansi import plain_text

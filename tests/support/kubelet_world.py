@@ -27,9 +27,9 @@ from podtui.api.v1 import (
     Secret,
 )
 from podtui.errors import SessionError
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.ports import ServiceAccountTokens
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
+from podtui.kubelet.ports import ServiceAccountTokens
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text, with_seen

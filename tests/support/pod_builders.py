@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.base.types import (
+from podtui.kubelet.types import (
     NodeResources,
     NodeView,
     ObservedContainer,

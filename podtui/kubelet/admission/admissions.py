@@ -16,18 +16,18 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.admission.predicates import admit, beyond_node
 from podtui.kubelet.admission.what_if import AdmissionContext, what_if
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import ADMISSION_REJECTIONS, PREEMPTIONS
-from podtui.kubelet.base.types import AdmitResult, Decorate
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.killer import EXCEEDED_GRACE, effective_grace, ends_in_time
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
-from podtui.kubelet.managers.resource_managers import ResourceManagers
+from podtui.kubelet.kubelet_metrics import ADMISSION_REJECTIONS, PREEMPTIONS
 from podtui.kubelet.node.host import Listener
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resizes import INFEASIBLE
+from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
 from podtui.kubelet.status.pod_status import rejected_status, status_ended_by
 from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.types import AdmitResult, Decorate
 
 _LOG = logging.getLogger(__name__)
 PREEMPTED: Final = "Preempted in order to admit critical pod"

@@ -19,10 +19,10 @@ from podtui.api.pods import host_ports, ports_clash
 from podtui.api.selectors import node_matches, tolerates
 from podtui.api.v1 import Pod, Taint
 from podtui.kubelet.admission.preemption import PODS, preempt
-from podtui.kubelet.base.types import AdmitResult, NodeView
 from podtui.kubelet.containers.restart import has_restart_all_rule
 from podtui.kubelet.containers.security import wants_apparmor
 from podtui.kubelet.sandbox.sandbox import forbidden_sysctl
+from podtui.kubelet.types import AdmitResult, NodeView
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS_LABEL: Final = "kubernetes.io/os"

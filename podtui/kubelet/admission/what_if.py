@@ -19,8 +19,8 @@ from podtui.api.pods import host_ports, ports_clash
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.kubelet.admission.predicates import admit, lacks_of
 from podtui.kubelet.admission.preemption import PODS
-from podtui.kubelet.base.types import AdmitResult, NodeView
 from podtui.kubelet.node.host import Listener
+from podtui.kubelet.types import AdmitResult, NodeView
 
 SETS_TRIED: Final = 5000
 """Maximum number of sets of one size to try."""

@@ -22,9 +22,9 @@ from podtui.api.pod_resources import (
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.types import NodeResources
-from podtui.kubelet.managers.resource_managers import Placement
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.resource_managers.resource_managers import Placement
+from podtui.kubelet.types import NodeResources
 from podtui.runtime.protocol import Resources
 
 CPU_PERIOD: Final = 100_000

@@ -9,23 +9,23 @@ from typing import Final
 import msgspec
 
 from podtui.api import names
-from podtui.api.expansion import expand
 from podtui.api.image_reference import by_digest
 from podtui.api.v1 import ConfigMap, Container, Pod, Secret
-from podtui.kubelet.base.types import (
-    NodeView,
-)
-from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.containers.cgroups import CgroupRules, container_resources
 from podtui.kubelet.containers.environment import environment
 from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.containers.security import security_context
-from podtui.kubelet.managers.resource_managers import Placement
+from podtui.kubelet.resource_managers.resource_managers import Placement
+from podtui.kubelet.types import (
+    NodeView,
+)
+from podtui.kubelet.value_sources import ValueSources
 from podtui.runtime.protocol import (
     ContainerConfig,
     ImageRecord,
     NamespaceMode,
 )
+from podtui.text.expansion import expand
 
 
 def container_hash(container: Container) -> str:

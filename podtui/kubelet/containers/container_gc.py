@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import ContainerState, SandboxState
 
 KEPT: Final = 1

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from podtui.api.expansion import expand
 from podtui.api.v1 import (
     Container,
     EnvFromSource,
@@ -20,14 +19,15 @@ from podtui.api.v1 import (
     FileKeySelector,
     Pod,
 )
-from podtui.kubelet.base.types import ConfigError
-from podtui.kubelet.base.value_sources import (
+from podtui.kubelet.types import ConfigError
+from podtui.kubelet.value_sources import (
     ValueSources,
     config_map_texts,
     metadata_field,
     resource_field,
     secret_texts,
 )
+from podtui.text.expansion import expand
 
 _BLANKS: Final = " \t"
 ENV_FILE_LIMIT: Final = 1 << 20

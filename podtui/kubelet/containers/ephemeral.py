@@ -12,7 +12,7 @@ from msgspec import structs
 
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import InvalidUpdate
-from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.types import ConfigError
 from podtui.manifest.validation.errors import FieldError
 from podtui.manifest.validation.pod_update import (
     refused_for_static_pods,

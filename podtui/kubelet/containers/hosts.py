@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from podtui.api.v1 import Container, HostAlias, Pod
-from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.types import ConfigError
 
 HOSTNAME_LIMIT: Final = 63
 FQDN_LIMIT: Final = 64

@@ -11,9 +11,9 @@ from podtui.api.kills import Kill, KillReason
 from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
-from podtui.kubelet.base.tasks import gather_all
-from podtui.kubelet.base.types import ContainerToKill, ObservedContainer, ObservedPod
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder, field_path
+from podtui.kubelet.tasks import gather_all
+from podtui.kubelet.types import ContainerToKill, ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
 MINIMUM_STOP: Final = 2.0

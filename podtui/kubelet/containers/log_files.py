@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.types import ObservedPod
 from podtui.private_files import make_directory, open_private
 
 _LOG = logging.getLogger(__name__)

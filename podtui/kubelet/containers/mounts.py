@@ -6,11 +6,11 @@ import posixpath
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from podtui.api.expansion import expand_by
 from podtui.api.v1 import Container, Pod, Volume, VolumeMount
-from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.types import ConfigError
 from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, created_as, volume_type
 from podtui.runtime.protocol import Mount
+from podtui.text.expansion import expand_by
 
 Propagation = Literal["private", "rslave", "rshared"]
 _PROPAGATIONS: Final[Mapping[str, Propagation]] = {

@@ -11,7 +11,7 @@ from msgspec import structs
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, ContainerRestartRule, ContainerStatus, Pod, PodStatus
 from podtui.errors import RestartRefused
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.kubelet.types import ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState
 
 ALWAYS = "Always"

@@ -13,7 +13,7 @@ from podtui.api.v1 import (
     SeccompProfile,
 )
 from podtui.api.v1 import SecurityContext as ContainerSecurity
-from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.types import ConfigError
 from podtui.runtime.protocol import SecurityContext
 
 UNCONFINED: Final = "unconfined"

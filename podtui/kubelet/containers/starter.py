@@ -15,7 +15,7 @@ from podtui.api.pods import is_sidecar, pod_ref
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, SubPathError
-from podtui.kubelet.base.backoff import (
+from podtui.kubelet.backoff import (
     Backoff,
     CrashKey,
     crash_event,
@@ -23,9 +23,7 @@ from podtui.kubelet.base.backoff import (
     crash_limits,
     crash_message,
 )
-from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
-from podtui.kubelet.base.types import ConfigError, NodeView, ObservedContainer
+from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.containers.cgroups import cgroup_rules
 from podtui.kubelet.containers.container_config import container_config
 from podtui.kubelet.containers.environment import ENV_FILE_LIMIT, env_files
@@ -37,7 +35,9 @@ from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field
 from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
-from podtui.kubelet.managers.resource_managers import ResourceManagers
+from podtui.kubelet.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
+from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
+from podtui.kubelet.types import ConfigError, NodeView, ObservedContainer
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started

@@ -23,8 +23,8 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference, Pod
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
-from podtui.kubelet.base.backoff import TokenBucket
-from podtui.kubelet.base.ports import EventSink
+from podtui.kubelet.backoff import TokenBucket
+from podtui.kubelet.ports import EventSink
 
 _LOG = logging.getLogger(__name__)
 NORMAL: Final = "Normal"

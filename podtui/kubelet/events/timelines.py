@@ -20,8 +20,8 @@ from podtui.api.times import epoch, rfc3339_micros
 from podtui.api.v1 import Container, ContainerStatus, ObjectMeta, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
-from podtui.kubelet.base.tasks import Broadcast
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.kubelet.tasks import Broadcast
+from podtui.kubelet.types import ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState
 from podtui.store.protocol import Records
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from podtui.clock import Clock
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import IMAGES_COLLECTED
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.images.pulled_images import PulledImages
+from podtui.kubelet.kubelet_metrics import IMAGES_COLLECTED
 from podtui.kubelet.node.host import Host
 from podtui.kubelet.node.link import EngineLink
 from podtui.runtime.protocol import ImageRecord, Runtime

@@ -13,10 +13,8 @@ from podtui.api.insight import StepKind
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ImagePullError
-from podtui.kubelet.base.backoff import Backoff, TokenBucket, image_key
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.go_format import aggregated, go_duration
-from podtui.kubelet.base.kubelet_metrics import IMAGE_PULL_SECONDS
+from podtui.kubelet.backoff import Backoff, TokenBucket, image_key
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
 from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.pull_secrets import (
@@ -26,8 +24,10 @@ from podtui.kubelet.images.pull_secrets import (
     missing_text,
 )
 from podtui.kubelet.images.pulled_images import PulledImages
+from podtui.kubelet.kubelet_metrics import IMAGE_PULL_SECONDS
 from podtui.kubelet.volumes.documents import Documents
 from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth, Runtime
+from podtui.text.go_format import aggregated, go_duration
 
 _LOG = logging.getLogger(__name__)
 PROGRESS_PERIOD: Final = 1.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from podtui.api.pods import all_containers, pod_ref
 from podtui.api.v1 import Container, Pod, Volume
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.images.image_manager import ImageFailure, ImageManager, ImageRequest
+from podtui.kubelet.types import ObservedPod
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, Runtime
 

@@ -11,8 +11,8 @@ from podtui.api.local import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.times import optional_rfc3339
 from podtui.clock import Clock
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
-from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.images.pulled_images import PulledImages
+from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import ImageRecord, OtherContainer, PullProgress, Runtime
 
 STEP_PERIOD: Final = 0.25
@@ -20,7 +20,7 @@ STEP_PERIOD: Final = 0.25
 
 
 class ImageWork:
-    """Implements `podtui.server.node.images.ImageService`.
+    """Implements `podtui.server.kubelet_api.images.ImageService`.
 
     ``pods`` are the observed pods, including stopped ones. ``on_change`` is called when the set of
     images changed. ``strict``: all images count as owned, as for a kubelet.

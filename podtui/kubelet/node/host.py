@@ -24,7 +24,7 @@ from podtui.api.thresholds import (
     NODEFS_INODES,
     PIDS,
 )
-from podtui.kubelet.managers.cpu_topology import MachineTopology, read_machine_topology
+from podtui.kubelet.resource_managers.cpu_topology import MachineTopology, read_machine_topology
 
 _LOG = logging.getLogger(__name__)
 _EVERY: Final = ("::", "0.0.0.0", "*")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY
 from podtui.clock import Clock
 from podtui.errors import AgentClash, EngineError
-from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.runtime.protocol import EngineInfo, Runtime
 
 _LOG = logging.getLogger(__name__)

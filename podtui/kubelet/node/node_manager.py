@@ -23,9 +23,7 @@ from podtui.api.names import (
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, NotFound, PodtuiError
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.ports import NodeClient
-from podtui.kubelet.base.types import NodeResources, NodeView
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, HostFacts
 from podtui.kubelet.node.link import EngineLink
@@ -39,6 +37,8 @@ from podtui.kubelet.node.node_status import (
     reboot_event,
     same_but_heartbeat,
 )
+from podtui.kubelet.ports import NodeClient
+from podtui.kubelet.types import NodeResources, NodeView
 from podtui.runtime.protocol import EngineInfo, ImageRecord, Runtime
 
 _LOG = logging.getLogger(__name__)

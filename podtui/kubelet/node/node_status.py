@@ -25,9 +25,9 @@ from podtui.api.v1 import (
     NodeStatus,
     NodeSystemInfo,
 )
-from podtui.kubelet.base.go_format import aggregated
-from podtui.kubelet.base.types import NodeResources
+from podtui.kubelet.types import NodeResources
 from podtui.runtime.protocol import EngineInfo, ImageRecord
+from podtui.text.go_format import aggregated
 
 MAX_IMAGES: Final = 50
 MAX_IMAGE_NAMES: Final = 5

@@ -9,7 +9,7 @@ from typing import Final
 from podtui.api.names import CONTAINER_HASH, CONTAINER_IMAGE_REF, CONTAINER_TERMINATION_POLICY
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, EngineNotFound, EngineUnavailable
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ObservedSandbox
+from podtui.kubelet.types import ObservedContainer, ObservedPod, ObservedSandbox
 from podtui.runtime.protocol import (
     START_ERROR,
     ContainerRecord,

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import PLEG_LAST_SEEN, RELIST_INTERVAL, RELIST_SECONDS
-from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.kubelet_metrics import PLEG_LAST_SEEN, RELIST_INTERVAL, RELIST_SECONDS
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.observer import PodObserver, Signature, signature
 from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import (
     ContainerRecord,
     ContainerState,

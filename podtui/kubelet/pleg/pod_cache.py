@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from podtui.kubelet.base.types import ObservedPod
+from podtui.kubelet.types import ObservedPod
 
 
 class PodCache:

@@ -9,14 +9,6 @@ from dataclasses import dataclass, field
 from podtui.api.kills import KillReason
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, Pod
-from podtui.kubelet.base.types import (
-    ContainerToKill,
-    ObservedContainer,
-    ObservedPod,
-    PodActions,
-    ProbeResult,
-    ProbeView,
-)
 from podtui.kubelet.containers.container_config import container_hash
 from podtui.kubelet.containers.restart import (
     init_failed,
@@ -28,6 +20,14 @@ from podtui.kubelet.containers.restart import (
 from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.resize.plan import ResizePlan
 from podtui.kubelet.sandbox.sandbox import sandbox_changed
+from podtui.kubelet.types import (
+    ContainerToKill,
+    ObservedContainer,
+    ObservedPod,
+    PodActions,
+    ProbeResult,
+    ProbeView,
+)
 from podtui.runtime.protocol import ContainerState
 
 

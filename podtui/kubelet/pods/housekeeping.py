@@ -10,9 +10,7 @@ from podtui.api.names import CONFIG_SOURCE
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, ObjectMeta, Pod, PodSpec
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.tasks import gather_all
-from podtui.kubelet.base.types import ObservedPod, WorkerState
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.container_gc import garbage
 from podtui.kubelet.containers.log_files import LogFiles
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
@@ -20,6 +18,8 @@ from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sources import FILE
+from podtui.kubelet.tasks import gather_all
+from podtui.kubelet.types import ObservedPod, WorkerState
 
 _LOG = logging.getLogger(__name__)
 

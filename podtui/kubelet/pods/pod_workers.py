@@ -22,17 +22,17 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import (
+from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.containers.killer import ALIVE, MINIMUM_GRACE, effective_grace
+from podtui.kubelet.kubelet_metrics import (
     ORPHANED_PODS,
     POD_WORKER_SECONDS,
     POD_WORKER_START_SECONDS,
     RESTARTED_PODS,
 )
-from podtui.kubelet.base.types import Decorate, ObservedPod, WorkerState
-from podtui.kubelet.containers.killer import ALIVE, MINIMUM_GRACE, effective_grace
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.status.status_reporter import StatusReporter
+from podtui.kubelet.types import Decorate, ObservedPod, WorkerState
 
 _LOG = logging.getLogger(__name__)
 # Seconds until the next step after the engine became unavailable; it then waits for the link.

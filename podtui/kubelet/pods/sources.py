@@ -18,10 +18,10 @@ from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
 from podtui.api.pods import full_name, is_mirror
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.kubelet.base.kubelet_metrics import MANIFESTS
-from podtui.kubelet.base.ports import PodChanges, PodClient
-from podtui.kubelet.base.types import PodOperation, PodUpdate
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.kubelet_metrics import MANIFESTS
+from podtui.kubelet.ports import PodChanges, PodClient
+from podtui.kubelet.types import PodOperation, PodUpdate
 from podtui.kubelet.volumes.documents import Documents
 from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text

@@ -19,15 +19,7 @@ from podtui.api.pods import all_containers, is_sidecar, pod_ref
 from podtui.api.v1 import Container, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
-from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.base.tasks import gather_all
-from podtui.kubelet.base.types import (
-    ContainerToKill,
-    Decorate,
-    ObservedContainer,
-    ObservedPod,
-    PodActions,
-)
+from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.containers.container_config import stop_signal
 from podtui.kubelet.containers.container_gc import dead_init_containers, garbage
 from podtui.kubelet.containers.killer import ALIVE, Killer, container_spec
@@ -54,6 +46,14 @@ from podtui.kubelet.status.pod_status import (
 )
 from podtui.kubelet.status.status_manager import PodRecords
 from podtui.kubelet.status.status_reporter import StatusReporter
+from podtui.kubelet.tasks import gather_all
+from podtui.kubelet.types import (
+    ContainerToKill,
+    Decorate,
+    ObservedContainer,
+    ObservedPod,
+    PodActions,
+)
 from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, used_volumes, volume_type
 from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.runtime.protocol import ContainerState

@@ -11,8 +11,7 @@ from podtui.api.pod_resources import is_static
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.types import PodOperation, PodUpdate, WorkerState
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.node.link import EngineLink
@@ -24,6 +23,7 @@ from podtui.kubelet.resize.resizes import PodResources
 from podtui.kubelet.status.conditions import others_conditions
 from podtui.kubelet.status.phase import TERMINAL
 from podtui.kubelet.status.status_manager import PodRecords
+from podtui.kubelet.types import PodOperation, PodUpdate, WorkerState
 from podtui.manifest.objects import ObjectKey, references
 
 _LOG = logging.getLogger(__name__)

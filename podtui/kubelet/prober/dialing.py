@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.v1 import Container, IntOrString, Pod
-from podtui.kubelet.base.types import ObservedPod, ObservedSandbox
 from podtui.kubelet.prober.state import SUCCESS, ProbeOutcome, failure
+from podtui.kubelet.types import ObservedPod, ObservedSandbox
 from podtui.runtime.protocol import EngineInfo, Runtime, SandboxState
 
 LOOPBACK: Final = "127.0.0.1"

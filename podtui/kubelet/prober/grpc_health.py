@@ -29,8 +29,6 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError
 
-from podtui.api.varint import encode_varint
-from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.dialing import (
     Address,
     OpenSocket,
@@ -40,6 +38,8 @@ from podtui.kubelet.prober.dialing import (
 )
 from podtui.kubelet.prober.http_get import PROBE_AGENT
 from podtui.kubelet.prober.state import SUCCESS, ProbeOutcome, failure
+from podtui.text.go_format import go_duration, quoted
+from podtui.wire.varint import encode_varint
 
 PATH: Final = "/grpc.health.v1.Health/Check"
 BODY_LIMIT: Final = 10 * 1024

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from podtui.api.expansion import expand
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import (
     Container,
@@ -16,7 +15,6 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
-from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.dialing import (
     Address,
     PodAddresses,
@@ -35,6 +33,8 @@ from podtui.kubelet.prober.state import (
     rules_of,
 )
 from podtui.runtime.protocol import Runtime
+from podtui.text.expansion import expand
+from podtui.text.go_format import go_duration, quoted
 
 OUTPUT_LIMIT: Final = 10 * 1024
 

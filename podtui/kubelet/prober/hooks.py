@@ -10,7 +10,6 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Container, ExecAction, HTTPGetAction, LifecycleHandler, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.go_format import quoted
 from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
 from podtui.kubelet.prober.dialing import PodAddresses, Unreachable, hook_port, pod_sockets
 from podtui.kubelet.prober.http_get import (
@@ -21,6 +20,7 @@ from podtui.kubelet.prober.http_get import (
     request_for,
 )
 from podtui.runtime.protocol import Runtime
+from podtui.text.go_format import quoted
 
 _LOG = logging.getLogger(__name__)
 UNLIMITED: Final = 365 * 86400.0

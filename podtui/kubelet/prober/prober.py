@@ -12,7 +12,6 @@ from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.pods import is_sidecar, pod_ref
 from podtui.api.v1 import Container, Pod, Probe
 from podtui.clock import Clock
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
 from podtui.kubelet.containers.killer import container_spec
 from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
 from podtui.kubelet.prober.handlers import ProbeHandlers
@@ -28,6 +27,7 @@ from podtui.kubelet.prober.state import (
     rules_of,
 )
 from podtui.kubelet.prober.worker import ProbeWorker, probe_run, report
+from podtui.kubelet.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
 from podtui.runtime.protocol import ContainerState
 
 _LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.v1 import Container, Pod, Probe
-from podtui.kubelet.base.types import ObservedPod, ProbeResult, ProbeView
+from podtui.kubelet.types import ObservedPod, ProbeResult, ProbeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

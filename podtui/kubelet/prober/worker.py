@@ -13,7 +13,6 @@ from typing import Final
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.times import rfc3339_micros
 from podtui.api.v1 import Container, Pod, Probe
-from podtui.kubelet.base.types import ObservedContainer, ProbeResult
 from podtui.kubelet.containers.killer import container_spec
 from podtui.kubelet.prober.state import (
     ProbeKind,
@@ -22,6 +21,7 @@ from podtui.kubelet.prober.state import (
     Rules,
     probe_of,
 )
+from podtui.kubelet.types import ObservedContainer, ProbeResult
 from podtui.runtime.protocol import ContainerState
 
 RUNS_KEPT: Final = 30

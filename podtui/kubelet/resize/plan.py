@@ -18,15 +18,15 @@ from podtui.api.pod_resources import (
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
-from podtui.kubelet.base.go_format import aggregated
-from podtui.kubelet.base.types import (
+from podtui.kubelet.resize.allocations import RESIZABLE, Allocation, allocated_pod
+from podtui.kubelet.types import (
     ContainerAmounts,
     ContainerUpdate,
     ObservedPod,
     ResizableResource,
 )
-from podtui.kubelet.resize.allocations import RESIZABLE, Allocation, allocated_pod
 from podtui.runtime.protocol import ContainerState
+from podtui.text.go_format import aggregated
 
 STARTED: Final = "Pod resize started"
 COMPLETED: Final = "Pod resize completed"

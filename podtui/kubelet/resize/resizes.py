@@ -16,12 +16,10 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Container, Pod, PodCondition
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.types import AdmitResult, ContainerAmounts, ContainerUpdate, ObservedPod
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.cgroups import cgroup_rules, container_resources
 from podtui.kubelet.containers.starter import StartContext
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
-from podtui.kubelet.managers.resource_managers import ResourceManagers
 from podtui.kubelet.resize.allocations import Allocations, allocated_pod, requests_resize
 from podtui.kubelet.resize.plan import (
     COMPLETED,
@@ -35,6 +33,8 @@ from podtui.kubelet.resize.plan import (
     resize_in_progress,
     resize_message,
 )
+from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
+from podtui.kubelet.types import AdmitResult, ContainerAmounts, ContainerUpdate, ObservedPod
 from podtui.runtime.protocol import ContainerState, Resources, Runtime
 
 PENDING: Final = "PodResizePending"

@@ -14,10 +14,10 @@ from typing import Final
 
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod, PodDNSConfig
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.types import ConfigError
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.hosts import read_node_file
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.types import ConfigError
 from podtui.runtime.protocol import DnsConfig, EngineInfo
 
 MAX_SERVERS: Final = 3

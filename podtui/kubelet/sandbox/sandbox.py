@@ -10,20 +10,20 @@ from typing import Final, Literal
 from podtui.api import names
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import STARTED_PODS, STARTED_PODS_ERRORS
-from podtui.kubelet.base.ports import RuntimeClasses
-from podtui.kubelet.base.types import (
-    ConfigError,
-    ObservedPod,
-)
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.container_config import pid_mode
 from podtui.kubelet.containers.hosts import sandbox_hostname
 from podtui.kubelet.containers.security import is_privileged
 from podtui.kubelet.containers.starter import StartFailure
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.kubelet_metrics import STARTED_PODS, STARTED_PODS_ERRORS
 from podtui.kubelet.pleg.pleg import Pleg
+from podtui.kubelet.ports import RuntimeClasses
 from podtui.kubelet.sandbox.dns import Resolvers
+from podtui.kubelet.types import (
+    ConfigError,
+    ObservedPod,
+)
 from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.runtime.protocol import (
     DnsConfig,

@@ -27,13 +27,6 @@ from podtui.api.v1 import (
     VolumeMount,
     VolumeMountStatus,
 )
-from podtui.kubelet.base.types import (
-    ConfigError,
-    ObservedContainer,
-    ObservedPod,
-    ProbeResult,
-    ProbeView,
-)
 from podtui.kubelet.containers.cgroups import MIN_SHARES, quota_as_milli, shares_as_milli
 from podtui.kubelet.containers.container_config import stop_signal
 from podtui.kubelet.containers.mounts import is_recursive_read_only
@@ -41,6 +34,13 @@ from podtui.kubelet.containers.restart import init_failed, init_restarts_after, 
 from podtui.kubelet.pleg.observer import cut, message_limit
 from podtui.kubelet.status.conditions import RESTARTING_ALL as RESTARTING_ALL_CONDITION
 from podtui.kubelet.status.phase import RESTARTING_ALL
+from podtui.kubelet.types import (
+    ConfigError,
+    ObservedContainer,
+    ObservedPod,
+    ProbeResult,
+    ProbeView,
+)
 from podtui.runtime.protocol import ContainerState as Observed
 from podtui.runtime.protocol import Resources
 

@@ -13,7 +13,6 @@ from podtui.api.pod_resources import is_static, pod_resources, qos_class
 from podtui.api.pods import is_sidecar
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
-from podtui.kubelet.base.types import AdmitResult, ObservedPod, ProbeView
 from podtui.kubelet.containers.restart import restart_all_triggers
 from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.sandbox.sandbox import sandbox_changed, sorted_pod_ips
@@ -29,6 +28,7 @@ from podtui.kubelet.status.conditions import (
 )
 from podtui.kubelet.status.container_status import LOST_WHEN_TERMINATED, container_statuses, lost
 from podtui.kubelet.status.phase import FAILED, TERMINAL, pod_phase
+from podtui.kubelet.types import AdmitResult, ObservedPod, ProbeView
 from podtui.runtime.protocol import SandboxState
 
 DEADLINE_REASON: Final = "DeadlineExceeded"

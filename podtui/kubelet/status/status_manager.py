@@ -31,10 +31,10 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import OwnerReference, Pod, PodCondition, PodStatus
 from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError
-from podtui.kubelet.base.kubelet_metrics import TERMINATED_CONTAINERS
-from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.events.timelines import Timelines
+from podtui.kubelet.kubelet_metrics import TERMINATED_CONTAINERS
+from podtui.kubelet.ports import PodClient
 from podtui.kubelet.status.conditions import DISRUPTION_TARGET, OWNED, RESIZE
 from podtui.kubelet.status.phase import TERMINAL
 

@@ -8,17 +8,16 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Pod, PodStatus, Volume
 from podtui.clock import Clock
 from podtui.errors import EngineError
-from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import (
-    POD_START_SECONDS,
-    POD_START_SLI_SECONDS,
-    POD_START_TOTAL_SECONDS,
-)
-from podtui.kubelet.base.types import Decorate, ObservedPod
+from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.containers.starter import ReasonCache
 from podtui.kubelet.events.recorder import NORMAL, WARNING
 from podtui.kubelet.events.timelines import pull_and_init_seconds
+from podtui.kubelet.kubelet_metrics import (
+    POD_START_SECONDS,
+    POD_START_SLI_SECONDS,
+    POD_START_TOTAL_SECONDS,
+)
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.prober.state import Probes
@@ -34,6 +33,7 @@ from podtui.kubelet.status.pod_status import (
     sandbox_made,
 )
 from podtui.kubelet.status.status_manager import PodRecords
+from podtui.kubelet.types import Decorate, ObservedPod
 
 
 class StatusReporter:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from podtui.api.pod_resources import is_static
 from podtui.api.v1 import ConfigMap, Pod, Secret
-from podtui.kubelet.base.ports import DocumentSource
+from podtui.kubelet.ports import DocumentSource
 from podtui.manifest.folder_state import Folder
 from podtui.manifest.objects import ObjectKey, object_key, references
 

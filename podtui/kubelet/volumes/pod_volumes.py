@@ -10,8 +10,8 @@ from typing import Final, Literal
 from podtui.api.pod_resources import is_static, pod_limits
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import EmptyDirVolumeSource, Pod, ResourceRequirements, Volume
-from podtui.kubelet.base.types import ConfigError, NodeView
-from podtui.kubelet.base.value_sources import ValueSources
+from podtui.kubelet.types import ConfigError, NodeView
+from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.volume_files import laid_out, volume_contents
 from podtui.runtime.protocol import HostPathKind, PodVolume
 

@@ -12,7 +12,7 @@ from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod, ServiceAccountTokenProjection
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
-from podtui.kubelet.base.ports import ServiceAccountTokens, Token, TokenRequest
+from podtui.kubelet.ports import ServiceAccountTokens, Token, TokenRequest
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 
 _LOG = logging.getLogger(__name__)

@@ -17,9 +17,8 @@ from podtui.api.v1 import (
     VolumeProjection,
 )
 from podtui.errors import PodtuiError
-from podtui.kubelet.base.go_format import aggregated
-from podtui.kubelet.base.types import ConfigError, NodeView
-from podtui.kubelet.base.value_sources import (
+from podtui.kubelet.types import ConfigError, NodeView
+from podtui.kubelet.value_sources import (
     ValueSources,
     config_map_data,
     metadata_field,
@@ -27,6 +26,7 @@ from podtui.kubelet.base.value_sources import (
     secret_data,
 )
 from podtui.runtime.protocol import VolumeFile
+from podtui.text.go_format import aggregated
 
 DEFAULT_MODE: Final = 0o644
 DATA: Final = "..data"

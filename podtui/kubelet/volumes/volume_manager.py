@@ -16,11 +16,11 @@ from typing import Final
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.backoff import Backoff
-from podtui.kubelet.base.tasks import gather_all
-from podtui.kubelet.base.types import NodeView
-from podtui.kubelet.base.value_sources import ValueSources
+from podtui.kubelet.backoff import Backoff
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.tasks import gather_all
+from podtui.kubelet.types import NodeView
+from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import (
     HostPathCheck,

@@ -17,10 +17,10 @@ from typing import Any, Final, NoReturn, cast
 
 from podtui.api import fields as facts
 from podtui.api import v1
-from podtui.api.json_text import valid_json
 from podtui.api.quantity import canonical
 from podtui.api.shape import Form, Shape, StructField, empty, fields, required_names
 from podtui.api.times import rfc3339, rfc3339_micros
+from podtui.text.json_text import valid_json
 
 Tree = dict[str, Any]
 

@@ -14,8 +14,8 @@ from datetime import date
 from typing import Any, Final
 
 from podtui.api.fields import LIST, MAP, Field, name_of_kind, types
-from podtui.api.json_text import read_json
 from podtui.errors import PodtuiError
+from podtui.text.json_text import read_json
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 PREFIX: Final = b"k8s\x00"

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-from podtui.api.varint import encode_varint
 from podtui.server.schema.openapi_schemas import REFERENCE, Json
+from podtui.wire.varint import encode_varint
 
 _REFERENCE: Final = "#/definitions/"
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from podtui.api import channels
 from podtui.http_server import require_masked_frames
 from podtui.server.transport.sockets import is_base64, websocket_protocol
+from podtui.wire import channels
 
 LOG_PROTOCOLS = (channels.BINARY, channels.BASE64_BINARY, channels.NONE)
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from aiohttp import web
 
-from podtui.api.spdy import ping_frame
 from podtui.clock import Clock
 from podtui.server.status import StatusError
+from podtui.wire.spdy import ping_frame
 
 UPGRADE: Final = "SPDY/3.1"
 _HEADER: Final = "X-Stream-Protocol-Version"

@@ -13,7 +13,7 @@ from podtui.api.names import STATIC_POD_PATH
 from podtui.api.pods import is_api_pod
 from podtui.api.times import short_duration
 from podtui.api.v1 import Node, Pod
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.views.endings import ending_text, losses
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span, line_width

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.restart import choose_container
 from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from podtui.api.expansion import expand, expand_by
 from podtui.api.pods import all_containers, container_names, container_statuses
 from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
 from podtui.settings import parse_duration
+from podtui.text.expansion import expand, expand_by
 from podtui.tui.model.model import pod_key
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.logs.target import default_container

@@ -9,7 +9,7 @@ from pathlib import Path
 from podtui.api.local import Manifest, Plan, PlanOutcome
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.edit_manifest import undo_rewrite
 from podtui.tui.commands.edit_record import create_deleted, undo_change
 from podtui.tui.commands.manifest_file import (

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from podtui.api.image_reference import parse_image_reference
 from podtui.api.local import NodeImage, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, TextDialog, confirmation

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.session import RunningForward
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.list_screen import ListScreen

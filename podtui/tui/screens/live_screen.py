@@ -9,7 +9,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.availability import is_available
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.model.model import Changes

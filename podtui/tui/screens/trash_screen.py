@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.delete import restore
 from podtui.tui.commands.manifest_file import TrashedFile, trashed_files
 from podtui.tui.screens.list_screen import ListScreen

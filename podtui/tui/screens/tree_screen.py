@@ -11,7 +11,7 @@ from textual.message import Message
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen

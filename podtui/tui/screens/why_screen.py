@@ -17,7 +17,7 @@ from podtui.api.pods import is_api_pod
 from podtui.api.v1 import Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
-from podtui.terminal_text import after_return
+from podtui.text.terminal_text import after_return
 from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.edit_record import edit_pod, fix_pod
 from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.times import epoch
 from podtui.api.v1 import Event
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import event_key
 from podtui.tui.widgets.cells import (
     Cell,

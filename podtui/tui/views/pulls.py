@@ -14,7 +14,7 @@ from podtui.api.local import PullStep
 from podtui.api.names import PULL_PROGRESS
 from podtui.api.pods import all_containers
 from podtui.api.v1 import Pod
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.format import KI, percent, size

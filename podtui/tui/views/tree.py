@@ -19,7 +19,7 @@ from podtui.api.pods import is_sidecar
 from podtui.api.printing import ending
 from podtui.api.times import epoch
 from podtui.api.v1 import Container, ContainerStatus, EphemeralContainer, Node, Pod, Volume
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import Changes, Model, pod_key
 from podtui.tui.views.labels import manifest_message, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line

@@ -1,7 +1,7 @@
 """Sanitize external text (names, messages, events, manifests) for display.
 
 Escape sequences, control characters and marks that change the text direction never reach the
-terminal (`podtui.terminal_text` defines them); wide characters are kept.
+terminal (`podtui.text.terminal_text` defines them); wide characters are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from textual.content import Content
 
-from podtui.terminal_text import UNKNOWN, one_line
+from podtui.text.terminal_text import UNKNOWN, one_line
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import msgspec
 from textual.binding import Binding, BindingType
 
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.widgets.columns import ColumnChoice, ColumnsScreen
 from podtui.tui.widgets.filters import ALL, Filter, parse_filter
 from podtui.tui.widgets.pane import Pane

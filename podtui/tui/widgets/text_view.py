@@ -19,7 +19,7 @@ from textual.app import App
 from textual.geometry import Size
 from textual.strip import Strip
 
-from podtui.terminal_text import LONGEST
+from podtui.text.terminal_text import LONGEST
 from podtui.tui.widgets.cells import Span, width_of, wrap
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.scrolled_text import ScrolledText, characters, restyle

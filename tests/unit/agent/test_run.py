@@ -7,7 +7,7 @@ from pathlib import Path
 
 from podtui.agent.run import kubelet_config, make_runtime
 from podtui.clock import SystemClock
-from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.runtime.docker import DockerRuntime, LogLimits
 from podtui.settings import SETTINGS, Settings, attribute_name
 

@@ -137,7 +137,7 @@ def test_findings_of_check(root: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_last_log_lines_of_a_stopped_agent(tmp_path: Path) -> None:
-    from podtui.terminal_text import lines
+    from podtui.text.terminal_text import lines
 
     log = tmp_path / "agent.log"
     log.write_text(f"one{EVIL}\ntwo\n")

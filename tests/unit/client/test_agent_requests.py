@@ -14,8 +14,8 @@ from podtui.api.v1 import ObjectMeta, Pod
 from podtui.client.unix import UnixClient
 from podtui.errors import ApiError
 from podtui.manifest.diagnose import read_manifest
-from podtui.server.node.images import ImageRoutes
-from podtui.server.node.what_if import WhatIfRoutes
+from podtui.server.kubelet_api.images import ImageRoutes
+from podtui.server.kubelet_api.what_if import WhatIfRoutes
 
 MANIFEST = b'{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": %s}'
 IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)

@@ -15,8 +15,6 @@ from runtime_bench import until
 from session_world import SessionWorld, session_world
 from simulated import memory
 
-from podtui.api import channels
-from podtui.api.spdy import Frame, Ping, Spdy
 from podtui.client.cluster import ClusterClient
 from podtui.client.cluster_connection import PING_SECONDS
 from podtui.client.protocol import ExecQuery
@@ -24,6 +22,8 @@ from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError, PodtuiError
 from podtui.kubeconfig import choose, load
 from podtui.runtime.memory import Behaviour, OutputLine
+from podtui.wire import channels
+from podtui.wire.spdy import Frame, Ping, Spdy
 
 NS = "default"
 CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 7")

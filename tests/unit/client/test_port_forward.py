@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from podtui.api.spdy import Spdy
 from podtui.client import port_forward as module
 from podtui.client.port_forward import Forward, listen
 from podtui.errors import PodtuiError
+from podtui.wire.spdy import Spdy
 
 
 @dataclass

@@ -24,8 +24,8 @@ from podtui.api.v1 import (
     VolumeProjection,
 )
 from podtui.errors import PodtuiError
-from podtui.kubelet.base.ports import Token, TokenRequest
-from podtui.kubelet.base.value_sources import ValueSources
+from podtui.kubelet.ports import Token, TokenRequest
+from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.pod_volumes import pod_volume
 from podtui.kubelet.volumes.tokens import refresh_time
 

@@ -10,11 +10,11 @@ from virtual_time import virtual
 
 from podtui.api.v1 import Event, Node, NodeCondition, Pod
 from podtui.kubelet.admission.admissions import Admissions
-from podtui.kubelet.base.types import PodOperation, PodUpdate
 from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pods.sync_loop import merged_operation
 from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.types import PodOperation, PodUpdate
 from podtui.store import Store
 
 

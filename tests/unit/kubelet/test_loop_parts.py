@@ -16,17 +16,17 @@ from podtui.agent.home import home_ports
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.ports import PodClient
-from podtui.kubelet.base.tasks import gather_all
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.sources import FILE, ManifestRecorder, SourceDiff
+from podtui.kubelet.ports import PodClient
 from podtui.kubelet.status.status_manager import SYNC_SECONDS, StatusManager
+from podtui.kubelet.tasks import gather_all
+from podtui.kubelet.types import ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
 from podtui.store.protocol import WatchType

@@ -10,8 +10,8 @@ from fake_host import CAPACITY, GI, FakeHost
 from kubelet_world import World, api_pod, container, pod
 
 from podtui.api.v1 import EmptyDirVolumeSource, Toleration, Volume, VolumeMount
-from podtui.kubelet.insight.usage_history import SPACING
 from podtui.kubelet.node.host import Observation
+from podtui.kubelet.stats.usage_history import SPACING
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time

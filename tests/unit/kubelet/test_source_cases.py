@@ -10,7 +10,7 @@ from folder_world import FolderWorld
 from podtui.api import names
 from podtui.api.local import ManifestState
 from podtui.api.v1 import Event, Pod
-from podtui.kubelet.base.kubelet_metrics import KUBELET
+from podtui.kubelet.kubelet_metrics import KUBELET
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import ContainerRecord

@@ -21,13 +21,13 @@ from session_world import SessionWorld, session_world
 from simulated import COMMANDS, memory
 from tls_world import TlsWorld, tls_world
 
-from podtui.api import channels
 from podtui.clock import SystemClock
 from podtui.pki.pki import Pki
 from podtui.server.audit import AuditFile, AuditLog, is_audited
 from podtui.server.auth.access import Access
 from podtui.server.auth.attributes import parse_attributes
 from podtui.server.transport.tls import tls_context
+from podtui.wire import channels
 
 SECRET = "canary-93ab"
 SECRETS = "/api/v1/namespaces/default/secrets"

@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from podtui.errors import UsageError
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.commands.terminal import ProgramFailed, run_in_terminal
 from podtui.tui.screens.logs.log_view import LogView

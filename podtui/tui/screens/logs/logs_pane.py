@@ -20,7 +20,7 @@ from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import LinkState, Model, pod_key
 from podtui.tui.screens.logs.earlier_lines import Page
 from podtui.tui.screens.logs.log_commands import LogCommands

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.commands.session import session_of
 from podtui.tui.model.model import Changes, Model
 from podtui.tui.model.usage import Usage

@@ -13,7 +13,7 @@ from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 
-from podtui.terminal_text import (
+from podtui.text.terminal_text import (
     CONTROL,
     LONGEST,
     NO_LETTER,

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.errors import UsageError
-from podtui.terminal_text import after_return
+from podtui.text.terminal_text import after_return
 from podtui.tui.views.logs.line_buffer import LineBlock
 from podtui.tui.widgets.search import case_flags, compile_search, spans_of
 

@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from podtui.terminal_text import after_return
+from podtui.text.terminal_text import after_return
 
 
 class Level(IntEnum):

@@ -12,7 +12,7 @@ from msgspec import Struct
 from podtui.api.health import unready_words
 from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta, Pod
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import Model, pod_key
 from podtui.tui.model.usage import Usage, amount, is_active, limited, requested
 from podtui.tui.views.labels import pod_label

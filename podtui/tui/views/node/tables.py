@@ -10,7 +10,7 @@ from msgspec import Struct
 from podtui.api.local import NodeImage
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.node.allocation import PodRequests, RejectedPod

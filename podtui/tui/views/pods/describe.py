@@ -27,7 +27,7 @@ from podtui.api.v1 import (
     Volume,
     VolumeMount,
 )
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.labels import manifest_message, place_of, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line

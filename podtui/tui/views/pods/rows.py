@@ -14,7 +14,7 @@ from podtui.api.local import UNUSABLE, Manifest, ManifestState
 from podtui.api.pods import is_mirror
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
-from podtui.terminal_text import plural
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage, is_active, limited, requested
 from podtui.tui.views.events import MANIFEST_KEY

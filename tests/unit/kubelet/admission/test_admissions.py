@@ -15,8 +15,8 @@ from podtui.kubelet.admission import admissions
 from podtui.kubelet.admission.admissions import AdmittedPods
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.preemption import preempt
-from podtui.kubelet.base.types import AdmitResult
 from podtui.kubelet.sandbox.sandbox import forbidden_sysctl, normalized
+from podtui.kubelet.types import AdmitResult
 
 PREFIX = (
     "Unexpected error while attempting to recover from admission failure: preemption: error"

@@ -22,8 +22,8 @@ from podtui.kubelet.admission.what_if import (
     smallest_set,
     what_if,
 )
-from podtui.kubelet.base.types import NodeResources, NodeView
 from podtui.kubelet.node.host import Listener, read_listeners
+from podtui.kubelet.types import NodeResources, NodeView
 
 
 def pod_with(

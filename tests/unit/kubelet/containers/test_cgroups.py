@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pod_builders import GI, MI, ctr, make_pod, need, node, sidecar
 
-from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.cgroups import (
     CgroupRules,
     cgroup_rules,

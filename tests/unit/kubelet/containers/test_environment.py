@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import GI, ctr, make_pod, node
 
-from podtui.api.expansion import expand
 from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
-from podtui.kubelet.base.go_format import quoted
-from podtui.kubelet.base.types import ConfigError
-from podtui.kubelet.base.value_sources import ValueSources, metadata_field, resource_field
 from podtui.kubelet.containers.environment import (
     ENV_FILE_LIMIT,
     EnvFileError,
@@ -22,6 +18,10 @@ from podtui.kubelet.containers.environment import (
     env_files,
     environment,
 )
+from podtui.kubelet.types import ConfigError
+from podtui.kubelet.value_sources import ValueSources, metadata_field, resource_field
+from podtui.text.expansion import expand
+from podtui.text.go_format import quoted
 
 META = {"name": "settings", "namespace": "default"}
 MAPS = {

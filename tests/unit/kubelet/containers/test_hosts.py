@@ -6,7 +6,6 @@ import pytest
 from pod_builders import at, box, ctr, engine, make_pod, seen, up
 
 from podtui.api.v1 import LinuxContainerUser
-from podtui.kubelet.base.types import ConfigError, ProbeView
 from podtui.kubelet.containers.hosts import (
     host_and_domain,
     managed_hosts,
@@ -17,6 +16,7 @@ from podtui.kubelet.containers.hosts import (
 from podtui.kubelet.prober.dialing import Address, PodAddresses
 from podtui.kubelet.sandbox.sandbox import sorted_pod_ips
 from podtui.kubelet.status.pod_status import pod_status
+from podtui.kubelet.types import ConfigError, ProbeView
 
 MANAGED = """\
 # Kubernetes-managed hosts file.

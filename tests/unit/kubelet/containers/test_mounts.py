@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pod_builders import ctr, make_pod
 
-from podtui.kubelet.base.types import ConfigError
 from podtui.kubelet.containers.mounts import container_mounts
+from podtui.kubelet.types import ConfigError
 from podtui.runtime.protocol import Mount
 
 READ_ONLY = ("downwardAPI", "projected", "configMap", "secret", "image")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pod_builders import ctr, make_pod
 
-from podtui.kubelet.base.types import ConfigError
 from podtui.kubelet.containers.security import security_context, wants_apparmor
+from podtui.kubelet.types import ConfigError
 from podtui.runtime.protocol import SecurityContext
 
 WHERE = '(pod: "web-n1_default(u1)", container: c)'

@@ -9,8 +9,8 @@ from kubelet_world import PRESENT, World, pod
 from virtual_time import virtual
 
 from podtui.errors import EngineConflict
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod
 from podtui.kubelet.images.image_work import disk_images, prunable
+from podtui.kubelet.types import ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState, ImageRecord, OtherContainer
 
 MADE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

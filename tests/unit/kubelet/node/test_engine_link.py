@@ -9,7 +9,7 @@ import pytest
 from virtual_time import VirtualClock
 
 from podtui.errors import AgentClash, EngineError, EngineUnavailable
-from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.node.link import EngineLink
 from podtui.runtime.protocol import Runtime
 

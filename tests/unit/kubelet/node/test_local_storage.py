@@ -14,7 +14,7 @@ from podtui.api.v1 import (
     ResourceRequirements,
     Volume,
 )
-from podtui.kubelet.node.eviction import StorageUsage, storage_eviction
+from podtui.kubelet.eviction import StorageUsage, storage_eviction
 
 MI = 1024**2
 

@@ -8,7 +8,6 @@ from pod_builders import GI, MI, at, engine
 
 from podtui.api.thresholds import threshold_amount
 from podtui.api.v1 import NodeStatus
-from podtui.kubelet.base.types import NodeResources
 from podtui.kubelet.node.node_status import (
     Machine,
     NodeHealth,
@@ -19,6 +18,7 @@ from podtui.kubelet.node.node_status import (
     resource_texts,
     same_but_heartbeat,
 )
+from podtui.kubelet.types import NodeResources
 from podtui.runtime.protocol import ImageRecord
 
 DISK = 264212084 * 1024

@@ -22,16 +22,16 @@ from pod_builders import (
 )
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.base.types import (
+from podtui.kubelet.containers.container_config import container_hash
+from podtui.kubelet.pods.actions import compute_pod_actions
+from podtui.kubelet.sandbox.sandbox import sandbox_changed
+from podtui.kubelet.types import (
     KillReason,
     ObservedContainer,
     ObservedPod,
     PodActions,
     ProbeView,
 )
-from podtui.kubelet.containers.container_config import container_hash
-from podtui.kubelet.pods.actions import compute_pod_actions
-from podtui.kubelet.sandbox.sandbox import sandbox_changed
 from podtui.runtime.protocol import ContainerState, SandboxState
 
 NONE = ProbeView()

@@ -28,11 +28,11 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, ExecTimeout
-from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.prober.dialing import Address, PodAddresses, connect
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.http_get import HttpProblem, HttpRequest, get, request_for
 from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict
+from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import EngineInfo, ExecResult
 
 LOCAL = seen(sandboxes=(box(ips=("127.0.0.1",)),))

@@ -22,9 +22,9 @@ from podtui.api.v1 import (
 )
 from podtui.clock import SystemClock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.prober.dialing import PodAddresses
 from podtui.kubelet.prober.hooks import HookRunner
+from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import EngineInfo
 
 LOCAL = seen(sandboxes=(box(ips=("127.0.0.1",)),))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.api.v1 import ExecAction, Probe
-from podtui.kubelet.base.types import ProbeResult
 from podtui.kubelet.prober.state import INITIAL, ProbeKind, ProbeState, Rules, rules_of
+from podtui.kubelet.types import ProbeResult
 
 S, F, U = ProbeResult.SUCCESS, ProbeResult.FAILURE, ProbeResult.UNKNOWN
 STARTUP, LIVENESS, READINESS = ProbeKind.STARTUP, ProbeKind.LIVENESS, ProbeKind.READINESS

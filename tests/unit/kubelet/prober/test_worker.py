@@ -8,9 +8,9 @@ from pod_builders import at, down, up
 
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.v1 import ExecAction, Probe
-from podtui.kubelet.base.types import ObservedContainer, ProbeResult
 from podtui.kubelet.prober.state import ProbeKind, ProbeOutcome, ProbeState, ProbeVerdict, Rules
 from podtui.kubelet.prober.worker import probe_run, report
+from podtui.kubelet.types import ObservedContainer, ProbeResult
 
 UID = "uid-web-n1"
 RULES = Rules(period=10, initial_delay=25)

@@ -7,7 +7,6 @@ import pytest
 from pod_builders import MI, ctr, down, make_pod, need, seen, sidecar, up
 
 from podtui.api.v1 import Pod
-from podtui.kubelet.base.types import ContainerAmounts, ProbeView
 from podtui.kubelet.pods.actions import compute_pod_actions
 from podtui.kubelet.resize.allocations import (
     allocated_pod,
@@ -23,6 +22,7 @@ from podtui.kubelet.resize.plan import (
     resize_in_progress,
     resize_message,
 )
+from podtui.kubelet.types import ContainerAmounts, ProbeView
 
 
 def actions(new: Pod, old: Pod, *observed):

@@ -9,10 +9,10 @@ from pod_builders import ctr, make_pod
 from virtual_time import VirtualClock, virtual
 
 from podtui.api.v1 import Event, Pod
-from podtui.kubelet.base.types import AdmitResult
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resizes import DEFERRED, RETRY_PERIOD, Resizes
+from podtui.kubelet.types import AdmitResult
 
 
 class FullNode:

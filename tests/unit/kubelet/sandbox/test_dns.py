@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from pod_builders import make_pod
 
-from podtui.kubelet.base.types import ConfigError
 from podtui.kubelet.sandbox.dns import (
     beyond_loopback,
     no_resolver,
@@ -15,6 +14,7 @@ from podtui.kubelet.sandbox.dns import (
     read_resolver,
     resolver_problem,
 )
+from podtui.kubelet.types import ConfigError
 from podtui.runtime.protocol import DnsConfig
 
 HOST = DnsConfig(servers=("1.1.1.1", "1.1.1.2"), searches=("lan",), options=("ndots:2",))

@@ -6,10 +6,10 @@ import pytest
 from pod_builders import at, created, ctr, down, make_pod, seen, sidecar, unknown, up
 
 from podtui.api.v1 import PodStatus
-from podtui.kubelet.base.types import ProbeView
 from podtui.kubelet.status.conditions import pod_conditions
 from podtui.kubelet.status.phase import pod_phase
 from podtui.kubelet.status.pod_status import past_deadline, pod_status
+from podtui.kubelet.types import ProbeView
 
 RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}
 

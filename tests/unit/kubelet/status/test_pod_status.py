@@ -32,7 +32,6 @@ from podtui.api.v1 import (
     Pod,
     PodStatus,
 )
-from podtui.kubelet.base.types import AdmitResult, ObservedPod, ProbeView
 from podtui.kubelet.status.pod_status import (
     deadline,
     final_status,
@@ -42,6 +41,7 @@ from podtui.kubelet.status.pod_status import (
     rejected_status,
     status_ended_by,
 )
+from podtui.kubelet.types import AdmitResult, ObservedPod, ProbeView
 
 PROBE = {"exec": {"command": ["true"]}}
 

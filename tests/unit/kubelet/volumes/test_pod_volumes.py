@@ -6,9 +6,9 @@ import pytest
 from pod_builders import GI, MI, ctr, make_pod, node
 
 from podtui.api.v1 import Volume
-from podtui.kubelet.base.types import ConfigError, NodeResources
-from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.pods.sync import unsupported
+from podtui.kubelet.types import ConfigError, NodeResources
+from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.pod_volumes import (
     HostPathCheck,
     VolumePlan,

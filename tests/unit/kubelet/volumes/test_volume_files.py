@@ -9,8 +9,8 @@ import pytest
 from pod_builders import ctr, make_pod, node
 
 from podtui.api.v1 import ConfigMap, Secret
-from podtui.kubelet.base.types import ConfigError
-from podtui.kubelet.base.value_sources import ValueSources
+from podtui.kubelet.types import ConfigError
+from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.pod_volumes import pod_volume
 from podtui.runtime.protocol import PodVolume
 

@@ -1,1 +1,0 @@
-"""Shared by all parts of the kubelet: plain types, settings, resources, values, retries."""

@@ -1,0 +1,113 @@
+"""Convert the samples of a pod to the format of ``/stats/summary``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from podtui.api.summary import (
+    ContainerSummary,
+    CPUStats,
+    FsStats,
+    InterfaceStats,
+    MemoryStats,
+    NetworkStats,
+    PodReference,
+    PodSummary,
+)
+from podtui.api.times import rfc3339
+from podtui.kubelet.stats.layer_sizes import LayerSize
+from podtui.kubelet.types import ObservedPod
+from podtui.runtime.protocol import ContainerStats, SandboxStats
+
+
+@dataclass(frozen=True, slots=True)
+class PodSample:
+    """The samples of one pod. ``cores_of`` returns the cores in use by container name, None if
+    unknown; ``size_of`` returns a container's disk usage by its id."""
+
+    observed: ObservedPod
+    containers: tuple[ContainerStats, ...]
+    network: SandboxStats | None
+    cores_of: Callable[[str], float | None]
+    size_of: Callable[[str], LayerSize]
+
+
+def pod_summary(sample: PodSample) -> PodSummary:
+    """Return the summary of a pod with at least one running container."""
+    observed = sample.observed
+    newest = max(sample.containers, key=lambda one: one.timestamp)
+    time = rfc3339(newest.timestamp)
+    containers = tuple(
+        _container(sample, one) for one in sorted(sample.containers, key=lambda one: one.name)
+    )
+    sandbox = observed.sandboxes[0] if observed.sandboxes else None
+    rates = [one.cpu.usageNanoCores for one in containers if one.cpu is not None]
+    return PodSummary(
+        podRef=PodReference(name=observed.name, namespace=observed.namespace, uid=observed.uid),
+        startTime=None if sandbox is None else rfc3339(sandbox.created_at),
+        containers=containers,
+        cpu=CPUStats(
+            time=time,
+            usageNanoCores=_sum(rates),
+            usageCoreNanoSeconds=sum(one.cpu for one in sample.containers),
+        ),
+        memory=MemoryStats(time=time, workingSetBytes=sum(one.memory for one in sample.containers)),
+        network=_network(sample.network),
+        ephemeralStorage=_storage(
+            time, [sample.size_of(one.id).total for one in sample.containers]
+        ),
+    )
+
+
+def _container(sample: PodSample, stats: ContainerStats) -> ContainerSummary:
+    time = rfc3339(stats.timestamp)
+    size, cores = sample.size_of(stats.id), sample.cores_of(stats.name)
+    started = next((c.started_at for c in sample.observed.containers if c.id == stats.id), None)
+    return ContainerSummary(
+        name=stats.name,
+        startTime=None if started is None else rfc3339(started),
+        cpu=CPUStats(
+            time=time,
+            usageNanoCores=None if cores is None else round(cores * 1e9),
+            usageCoreNanoSeconds=stats.cpu,
+        ),
+        memory=MemoryStats(time=time, workingSetBytes=stats.memory),
+        rootfs=_storage(time, [size.layer]),
+        logs=_storage(time, [size.logs]),
+    )
+
+
+def _storage(time: str, sizes: Iterable[int | None]) -> FsStats | None:
+    used = _sum(sizes)
+    return None if used is None else FsStats(time=time, usedBytes=used)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _network(stats: SandboxStats | None) -> NetworkStats | None:
+    if stats is None or not stats.interfaces:
+        return None
+    interfaces = tuple(
+        InterfaceStats(
+            name=one.name,
+            rxBytes=one.received,
+            rxErrors=one.receive_errors,
+            txBytes=one.sent,
+            txErrors=one.send_errors,
+        )
+        for one in stats.interfaces
+    )
+    first = interfaces[0]
+    return NetworkStats(
+        time=rfc3339(stats.timestamp),
+        name=first.name,
+        rxBytes=first.rxBytes,
+        rxErrors=first.rxErrors,
+        txBytes=first.txBytes,
+        txErrors=first.txErrors,
+        interfaces=interfaces,
+    )

@@ -1,0 +1,1 @@
+"""Texts: for terminals, in JSON, as Go prints them, with expanded names, with suggestions."""

@@ -1,0 +1,1 @@
+"""Wire formats of Kubernetes streams: SPDY frames, WebSocket channels, variable-length numbers."""
