@@ -598,30 +598,31 @@ async def test_a_long_explanation_does_not_fold_the_files() -> None:
     client.fill([pod("web", status())], manifests=files, nodes=[node()])
     async with running(client, size=(80, 24)) as (app, pilot):
         pane, table = main(app).pods, main(app).pods.table
+        await wait_for(pilot, lambda: len(table.set) == 3, "a row each")
+        high = table.size.height - 1
+        for n in range(high - 3):
+            client.change(pod(f"p{n:02}", status()))
+        await wait_for(pilot, lambda: len(table.set) == high, "a full table")
+        client.change(pod("one-more", status()))
         await wait_for(pilot, lambda: FILES_KEY in table.set.index, "one row")
-        # The least height at which two files have a row each: 20 rows and the titles.
-        await pilot.press("plus")
-        rows = 24 - table.size.height + 21
-        await pilot.resize_terminal(80, rows)
-        await wait_for(pilot, lambda: FILES_KEY not in table.set.index, "a row each")
-        await pilot.resize_terminal(80, rows - 1)
-        await wait_for(pilot, lambda: FILES_KEY in table.set.index, "one row")
-        await pilot.resize_terminal(80, rows)
+        client.remove(pod("one-more", status()))
         await wait_for(pilot, lambda: FILES_KEY not in table.set.index, "a row each")
         await pilot.press("g")
-        await wait_for(pilot, lambda: pane.why.display and table.size.height == 20, "two rows")
+        await wait_for(pilot, lambda: pane.why.display and table.size.height == high, "two rows")
         client.change(misnamed("a.yaml", line=7))
         await wait_for(pilot, lambda: ":7:3" in text_of(pane.explanation), "the change")
         assert table.cursor_key == "manifest:a.yaml"
         assert FILES_KEY not in table.set.index
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-async def test_pods_come_first_although_all_rows_fit(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("size", "files"), [((80, 24), 6), ((200, 60), 16)])
+async def test_many_files_share_a_row_although_all_rows_fit(
+    size: tuple[int, int], files: int
+) -> None:
     client = FakeClient()
     client.fill(
         [pod("web", status())],
-        manifests=[broken(f"bad-{n}.yaml") for n in range(6)],
+        manifests=[broken(f"bad-{n}.yaml") for n in range(files)],
         nodes=[node()],
     )
     async with running(client, size=size) as (app, pilot):

@@ -41,9 +41,9 @@ from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.preview import Places, Preview
 
 SHOWN: Final = 80
-CONTEXT: Final = 24
-"""Characters before the first difference of two long values that are shown."""
 """Maximum length of a displayed value, in characters."""
+CONTEXT: Final = 24
+"""Characters that are shown before the first difference of two long values."""
 _LOCAL: Final = frozenset({CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, MANIFEST_PATH})
 # Keys that identify list items; the first one that all items of both lists have is used.
 _KEYS: Final = ("name", "mountPath", "containerPort", "key", "ip", "devicePath")

@@ -206,7 +206,7 @@ class PodsPane(TablePane):
         if changed or removed:
             self.table.change(changed, removed)
         pods_changed = bool(changes.pods - changes.measured)
-        if names:
+        if names or pods_changed:
             self._arrange_files()
         if pods_changed:
             self._need_namespaces()
@@ -250,12 +250,14 @@ class PodsPane(TablePane):
         return manifest_row(manifest, self._waiting.reason_of(name))
 
     def _arrange_files(self) -> None:
-        """Give each invalid file its row, or one row to all of them, so that pods come first."""
+        """Give each invalid file its row, or one row to all of them if they are many."""
         # Without the row of titles, but with the row that a long explanation takes: moving the
         # cursor must not fold the rows.
         height = self.content_size.height - 1
         # A filter must find each file.
-        shares = not self.table.set.filter.text and shares_row(len(self._wrong), height)
+        shares = not self.table.set.filter.text and shares_row(
+            len(self._wrong), len(self._model.pods), height
+        )
         folded = shares and not self._expanded
         changed: list[Row] = []
         removed: list[str] = []

@@ -324,15 +324,16 @@ def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
 
 FILES_KEY: Final = "files"
 """The key of the row that stands for all invalid files."""
-MAX_FILES_SHARE: Final = 10
-"""With more invalid files than one in this number of rows, they share one row."""
+FILES_SHARE: Final = 4
+"""Invalid files share one row if they are more than one in this number of rows,"""
+FILES_SHARE_BESIDE_PODS: Final = 10
+"""and already than one in this number if the pods need the space."""
 
 
-def shares_row(files: int, height: int) -> bool:
-    """Return whether invalid files share one row of a table with ``height`` rows. It depends on the
-    files only: that more pods come must not move the pods.
-    """
-    return files > max(1, height // MAX_FILES_SHARE)
+def shares_row(files: int, pods: int, height: int) -> bool:
+    """Return whether invalid files share one row of a table with ``height`` rows."""
+    fits = files + pods <= height
+    return files > max(1, height // (FILES_SHARE if fits else FILES_SHARE_BESIDE_PODS))
 
 
 def files_text(files: Sequence[Manifest]) -> str:
