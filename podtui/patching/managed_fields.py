@@ -18,7 +18,7 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 MOST_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"
-_MAX_CACHED_SETS: Final = 256
+_MAX_CACHED_SETS: Final = 32
 Object = dict[str, Any]
 
 
@@ -90,8 +90,8 @@ def decode_managers(entries: Any) -> Managers:
     return managers
 
 
-# Most of the sets of an update are those of the update before: both functions return the same
-# objects for them.
+# Most sets of an update are those of the update before, and many objects of a kind have the same
+# ones: these functions return the same objects for equal sets, which saves time and memory.
 
 
 @lru_cache(maxsize=_MAX_CACHED_SETS)
@@ -102,7 +102,12 @@ def _decoded(fields: bytes) -> FieldSet:
 
 @lru_cache(maxsize=_MAX_CACHED_SETS)
 def _encoded(fields: FieldSet) -> Object:
-    return fields.encode()
+    return _shared(msgspec.json.encode(fields.encode()))
+
+
+@lru_cache(maxsize=_MAX_CACHED_SETS)
+def _shared(fields: bytes) -> Object:
+    return msgspec.json.decode(fields, type=Object)
 
 
 def _text(entry: Object, name: str) -> str:

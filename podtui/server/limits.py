@@ -104,6 +104,8 @@ class RequestLimits:
             return
         if (request.content_length or 0) > LARGEST_BODY:
             raise too_large()
+        if request.content.is_eof():
+            return  # It came with the head.
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 await request.read()

@@ -436,6 +436,8 @@ class Writer:
         self._problem = ""
         self._failed: dict[Key, str] = {}
         self._thread = threading.Thread(target=self._run, name="podtui-records", daemon=True)
+        self._durable: bool | None = None
+        """Whether commits wait for the disk; None on a new connection."""
         self.commits = 0
         self._thread.start()
 
@@ -517,7 +519,10 @@ class Writer:
             if self._identity is None or _identity(self._path) != self._identity:
                 # SQLite would go on writing to a file that no one can open again.
                 batch |= self._renew("removed or replaced")
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            if durable is not self._durable:
+                level = "FULL" if durable else "NORMAL"
+                self._connection.execute(f"PRAGMA synchronous = {level}")
+                self._durable = durable
             try:
                 failed = write(self._connection, batch.items(), version)
             except sqlite3.DatabaseError as error:
@@ -554,6 +559,7 @@ class Writer:
         self._identity = None
         _create_private(self._path)
         self._connection = connect(self._path)
+        self._durable = None
         _check(self._connection)
         _adopt(self._connection, __version__)
         self._identity = _identity(self._path)
