@@ -98,7 +98,7 @@ async def _remove_containers(settings: Settings) -> tuple[int, int]:
             for uid in uids:
                 group.create_task(remove(uid), name=f"remove {uid}")
         if failures:
-            raise PodtuiError("not all could be removed: " + "; ".join(failures))
+            raise PodtuiError("some pods could not be removed: " + "; ".join(failures))
         return len(uids), len(snapshot.containers)
     finally:
         await runtime.close()

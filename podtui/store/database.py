@@ -148,7 +148,9 @@ def load(path: str, now: datetime, version: str = __version__) -> Loaded:
         except _Damaged as damage:
             aside = _aside(path, now)
             _move(path, aside)
-            recovered = f"{path} was unusable ({damage}) and is kept as {aside}; a new one was made"
+            recovered = (
+                f"{path} was unusable ({damage}) and was renamed to {aside}; a new file was created"
+            )
             log.warning("%s", recovered)
             _create_private(path)
             _read(path, now, version)
@@ -484,7 +486,7 @@ class Writer:
                 self._ended = True
                 callbacks, self._callbacks = self._callbacks, []
             for _, callback in callbacks:
-                callback("the records are not written any more")
+                callback("records are no longer written")
 
     def _step(self) -> bool:
         """Wait for work and commit once. Return False when the writer is done."""

@@ -216,7 +216,7 @@ class Store:
 
     def _check_version(self, version: int) -> None:
         if version > self._version:
-            raise StoreGone(f"resource version {version} is not of this store ({self._version})")
+            raise StoreGone(f"resource version {version} is newer than the store ({self._version})")
 
     def _set(self, resource: Resource, item: T, before: T | None) -> T:
         """Store an object that replaces ``before``."""

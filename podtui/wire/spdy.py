@@ -135,16 +135,16 @@ class Spdy:
         try:
             plain = self._inflate.decompress(block, _LONGEST_HEADERS)
         except zlib.error as error:
-            raise SpdyError(f"headers that can't be read: {error}") from error
+            raise SpdyError(f"invalid headers: {error}") from error
         if self._inflate.unconsumed_tail:
-            raise SpdyError("headers without end")
+            raise SpdyError("the headers are too long")
         at = 4
         texts: list[str] = []
         for _ in range(2 * int.from_bytes(plain[:4], "big")):
             length = int.from_bytes(plain[at : at + 4], "big")
             at += 4 + length
             if at > len(plain):
-                raise SpdyError("headers that break off")
+                raise SpdyError("the headers are incomplete")
             texts.append(plain[at - length : at].decode("latin-1"))
         return dict(zip(texts[::2], texts[1::2], strict=True))
 

@@ -245,7 +245,7 @@ class Allocations:
                 return
             kept = msgspec.json.decode(data, type=_Kept)
         except (OSError, ValueError, RecursionError) as error:
-            _LOG.warning("%s is not read: %s", self._path, error)
+            _LOG.warning("cannot read %s: %s", self._path, error)
             return
         for table, found in ((self._allocated, kept.allocated), (self._actuated, kept.actuated)):
             for uid, allocation in found.items():
@@ -273,6 +273,6 @@ class Allocations:
             self._unwritten = ""
         except OSError as error:
             if self._unwritten != str(error):
-                _LOG.warning("%s is not written, and will be again: %s", self._path, error)
+                _LOG.warning("cannot write %s, retrying: %s", self._path, error)
             self._unwritten = str(error)
             self._changed.set()

@@ -205,7 +205,8 @@ class Dialing:
         running = await self._running(record.id, record.uid)
         if not running:
             raise EngineError(
-                f"port {port} of the pod can only be reached through a container, and none runs"
+                f"port {port} of the pod can only be reached through a container, but none is"
+                " running"
             )
         command = ("nc", _LOOPBACK, str(port))
         session = await stack.enter_async_context(
@@ -240,7 +241,7 @@ class PortChannel(SocketChannel):
         except OSError as error:
             reason = error.strerror or error
             raise EngineError(
-                f"the connection to port {self._port} of the pod broke: {reason}"
+                f"the connection to port {self._port} of the pod failed: {reason}"
             ) from error
 
 
@@ -274,7 +275,7 @@ class CommandChannel:
     def _no_command(self) -> EngineError:
         return EngineError(
             f"port {self._port} of the pod can only be reached through a container,"
-            " and that has no nc"
+            " which does not have nc"
         )
 
     async def write(self, data: bytes) -> None:

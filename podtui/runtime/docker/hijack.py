@@ -105,7 +105,7 @@ class TlsChannel(Channel):
         await self._writer.drain()
 
     async def end(self) -> None:
-        raise EngineError("the end of input cannot be sent to an engine over TLS")
+        raise EngineError("standard input cannot be closed over a TLS connection to the engine")
 
     def shut(self) -> None:
         self._writer.transport.abort()
@@ -199,7 +199,7 @@ async def _upgraded(channel: Channel) -> None:
     while b"\r\n\r\n" not in received:
         piece = await channel.read()
         if not piece or len(received) > _LONGEST_HEAD:
-            raise ConnectionError("the engine's answer broke off")
+            raise ConnectionError("the engine's response is incomplete")
         received += piece
     head, _, rest = received.partition(b"\r\n\r\n")
     status, headers = _head(head)
@@ -220,6 +220,6 @@ def _head(head: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(None, 2)
     if len(words) < 2 or not words[1].isdigit():
-        raise ConnectionError(f"not an answer of an engine: {first[:100]!r}")
+        raise ConnectionError(f"not a response of a container engine: {first[:100]!r}")
     pairs = (line.partition(":") for line in lines)
     return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}

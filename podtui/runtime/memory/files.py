@@ -229,7 +229,7 @@ async def unpack(files: ContainerFiles, directory: str, content: AsyncIterator[b
     buffer = io.BytesIO()
     async for piece in content:
         if buffer.tell() + len(piece) > _MOST_BYTES:
-            raise EngineError(f"a simulated container takes no more than {_MOST_BYTES} bytes")
+            raise EngineError(f"a simulated container accepts at most {_MOST_BYTES} bytes")
         buffer.write(piece)
     buffer.seek(0)
     try:
