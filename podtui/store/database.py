@@ -429,6 +429,8 @@ class Writer:
             self._identity = _identity(path)
         except sqlite3.Error as error:
             raise PodtuiError(f"cannot write the records file {path}: {error}") from error
+        # The condition guards what `submit` and `notify` share with the thread. The connection is
+        # used by the thread alone.
         self._wake = threading.Condition()
         self._pending: dict[Key, RecordRow] = {}
         self._version = 0
@@ -444,6 +446,8 @@ class Writer:
     def submit(self, key: Key, row: RecordRow) -> None:
         """Queue the row for one of the next commits."""
         with self._wake:
+            # Of several changes of a record only the last is written. It goes to the end, so that
+            # rows are in the order of their versions.
             self._pending.pop(key, None)
             self._pending[key] = row
             self._version = row.resource_version
@@ -492,6 +496,7 @@ class Writer:
         """Wait for work and commit once. Return False when the writer is done."""
         with self._wake:
             self._wake.wait_for(lambda: self._pending or self._callbacks or self._closing)
+            # Wait for more changes, to commit them together, unless a caller waits for the disk.
             self._wake.wait_for(lambda: self._callbacks or self._closing, GATHER_SECONDS)
             batch, self._pending = self._pending, {}
             callbacks, self._callbacks = self._callbacks, []
@@ -508,6 +513,7 @@ class Writer:
         if not problem:
             return not closing
         with self._wake:
+            # Rows that were submitted meanwhile replace those of the failed batch.
             self._pending = batch | self._pending
             self._wake.wait_for(lambda: self._closing, RETRY_SECONDS)
         return not closing
@@ -519,6 +525,7 @@ class Writer:
             if self._identity is None or _identity(self._path) != self._identity:
                 # SQLite would go on writing to a file that no one can open again.
                 batch |= self._renew("removed or replaced")
+            # Only durable records are worth a wait for the disk; see `Retention`.
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             try:
                 failed = write(self._connection, batch.items(), version)
