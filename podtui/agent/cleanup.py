@@ -50,7 +50,7 @@ def remove_all(settings: Settings) -> str:
 
 def _remove_leftovers(settings: Settings) -> str:
     """Remove the containers of a root directory that does not exist. No agent can serve it."""
-    absent = f"There is no {settings.rootDir}"
+    absent = f"{settings.rootDir} does not exist"
     try:
         pods, containers = asyncio.run(_remove_containers(settings))
     except EngineUnavailable:

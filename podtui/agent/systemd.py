@@ -280,7 +280,7 @@ def remove(manager: SystemdManager, *, force: bool) -> list[str]:
     """
     text = _read(manager.unit)
     if text is None:
-        return [f"There is no {manager.unit}: nothing to remove."]
+        return [f"{manager.unit} does not exist: nothing to remove."]
     if is_edited(text) and not force:
         raise ServiceFailed(
             f"{manager.unit} was edited; nothing was changed. To remove it, use --force"

@@ -326,7 +326,7 @@ def _take_over(
             unreadable[number] = shown
     if unknown:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(unknown.items()))
-        log.warning("%s has records of kinds that are unknown here and kept: %s", path, kinds)
+        log.warning("%s has records of unknown kinds, which are kept: %s", path, kinds)
     writer = _version_text(meta.get("podtui"))
     if unreadable:
         aside = _aside(path, now)
@@ -509,7 +509,7 @@ class Writer:
             try:
                 callback(problem or _failures_text(failed))
             except Exception:
-                log.exception("the end of a write is not reported")
+                log.exception("cannot report the end of a write")
         if not problem:
             return not closing
         with self._wake:

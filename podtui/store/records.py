@@ -51,8 +51,8 @@ class _Table:
     def at(self, version: int) -> _Table:
         """Return the table as it was, by undoing the changes since. Raises `StoreGone`."""
         objects = dict(self.objects)
-        # Earlier states are not kept. They are needed only to continue a paged list, and undoing
-        # the few changes since is cheap.
+        # Earlier states are not kept. Only lists of an exact version need them, such as the next
+        # page of a long list, and undoing the few changes since is cheap.
         for change in self.history.newest_first(version):
             item = change.previous or change.object
             assert item is not None

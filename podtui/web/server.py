@@ -150,7 +150,7 @@ class PageServer:
         if self._stop.is_set():
             return socket
         if len(self._tabs) >= self._most_tabs:
-            text = f"There are {self._most_tabs} tabs already; close one, then press Enter."
+            text = f"{self._most_tabs} tabs are already open; close one, then press Enter."
             await socket.send_str(encode(StartRefused(text)))
             await socket.close()
             return socket

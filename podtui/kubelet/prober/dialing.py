@@ -22,7 +22,7 @@ from podtui.kubelet.types import ObservedPod, ObservedSandbox
 from podtui.runtime.protocol import EngineInfo, Runtime, SandboxState
 
 LOOPBACK: Final = "127.0.0.1"
-ENTERING: Final = "that takes root or the user of a rootless engine, on the engine's machine"
+ENTERING: Final = "this requires root, or the user of a rootless engine, on the engine's machine"
 
 
 @dataclass(frozen=True, slots=True)

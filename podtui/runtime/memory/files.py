@@ -152,7 +152,7 @@ class ContainerFiles:
                 relative = full.removeprefix(mounted.at).lstrip("/")
                 joined = "/".join(part for part in (mounted.prefix.strip("/"), relative) if part)
                 return mounted, joined
-        raise AssertionError("the root directory holds every path")
+        raise AssertionError("the root directory contains every path")
 
     def read(self, path: str) -> bytes | None:
         """Return None if there is no such file."""

@@ -82,7 +82,7 @@ class ImageRoutes:
             except EngineUnavailable as error:
                 report(PullStep(error=f"the engine does not answer: {error}"))
             except EngineError as error:
-                report(PullStep(error=str(error) or "the engine gives no reason"))
+                report(PullStep(error=str(error) or "the engine reported no reason"))
             outflow.end()
 
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})

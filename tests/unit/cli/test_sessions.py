@@ -146,7 +146,7 @@ def test_options_may_follow_the_pod() -> None:
 
 def test_without_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"--root-dir={tmp_path}", "exec", "web", "--", "true"]) == 3
-    assert "no agent runs" in capsys.readouterr().err
+    assert "no agent is running" in capsys.readouterr().err
 
 
 @pytest.fixture
