@@ -85,13 +85,13 @@ def explain(clash: Clash, settings: Settings) -> str:
     root = f"--root-dir {shlex.quote(clash.root_dir)}"
     pods = f"{len(clash.pods)} pods" if len(clash.pods) > 1 else f"pod {', '.join(clash.pods)}"
     other = f"root directory {clash.root_dir}" if clash.root_dir else "another root directory"
-    has = f"has {pods} of {settings.staticPodPath} on this engine, as node {settings.nodeName}"
+    has = f"runs {pods} of {settings.staticPodPath} on this engine, as node {settings.nodeName}"
     rename = "start this agent with another --node-name"
     match clash.owner:
         case Owner.RUNNING:
             return (
-                f"another agent ({other}) {has}: the names of the containers would clash; {rename},"
-                f" or end the other one and its containers: {podtui} down {root}"
+                f"another agent ({other}) {has}: container names would conflict; {rename}, or stop"
+                f" the other agent and remove its containers: {podtui} down {root}"
             )
         case Owner.STOPPED:
             return (

@@ -50,7 +50,7 @@ def remove_all(settings: Settings) -> str:
 
 def _remove_leftovers(settings: Settings) -> str:
     """Remove the containers of a root directory that does not exist. No agent can serve it."""
-    absent = f"There is no {settings.rootDir}"
+    absent = f"{settings.rootDir} does not exist"
     try:
         pods, containers = asyncio.run(_remove_containers(settings))
     except EngineUnavailable:
@@ -98,7 +98,7 @@ async def _remove_containers(settings: Settings) -> tuple[int, int]:
             for uid in uids:
                 group.create_task(remove(uid), name=f"remove {uid}")
         if failures:
-            raise PodtuiError("not all could be removed: " + "; ".join(failures))
+            raise PodtuiError("some pods could not be removed: " + "; ".join(failures))
         return len(uids), len(snapshot.containers)
     finally:
         await runtime.close()

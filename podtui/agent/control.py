@@ -93,7 +93,7 @@ def stop(settings: Settings, *, timeout: float = 30.0) -> bool:
             except ProcessLookupError:
                 continue
             except PermissionError as error:
-                raise AgentFailed(f"process {record.pid} is another user's") from error
+                raise AgentFailed(f"process {record.pid} belongs to another user") from error
             signalled = True
         if time.monotonic() > deadline:
             raise AgentFailed(f"the agent did not end within {timeout:.0f} s")

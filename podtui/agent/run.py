@@ -103,7 +103,9 @@ def run_agent(settings: Settings) -> int:
         raise error from errors
     finally:
         lock.release()
-    _LOG.info("stopped; the pods have ended" if ended else "stopped; the containers run on")
+    _LOG.info(
+        "stopped; all pods have terminated" if ended else "stopped; the containers keep running"
+    )
     return 0
 
 

@@ -200,7 +200,7 @@ class SystemdManager:
         path = shutil.which("systemctl")
         command = f"{self.words} {' '.join(arguments)}"
         if path is None:
-            raise ServiceFailed(f"{command}: there is no systemctl")
+            raise ServiceFailed(f"{command}: systemctl not found")
         try:
             done = subprocess.run(
                 [path, *([] if self.system else ["--user"]), *arguments],
@@ -231,16 +231,16 @@ def install(manager: SystemdManager, text: str, settings: Settings, *, force: bo
     """
     if not manager.is_there:
         raise ServiceFailed(
-            "systemd does not run this machine: nothing was installed."
-            " 'podtui service print' writes the unit, for another machine"
+            "this machine does not run systemd; nothing was installed."
+            " 'podtui service print' prints the unit for another machine"
         )
     # Check before writing anything: a user's manager runs only while the user is logged in.
     manager.call("show", "--property=Version")
     before = _read(manager.unit)
     if before is not None and before != text and not force:
         raise ServiceFailed(
-            f"{manager.unit} is there and differs; nothing was changed."
-            f" --force replaces it:\n{_difference(before, text)}"
+            f"{manager.unit} already exists and differs; nothing was changed."
+            f" To replace it, use --force:\n{_difference(before, text)}"
         )
     if before != text:
         _write(manager.unit, text)
@@ -248,12 +248,12 @@ def install(manager: SystemdManager, text: str, settings: Settings, *, force: bo
     try:
         messages += _enable(manager, settings)
     except ServiceFailed as error:
-        undo = f"'podtui service remove {_flag(manager)}' takes it away"
+        undo = f"'podtui service remove {_flag(manager)}' removes it"
         raise ServiceFailed(
-            f"{error}\n{manager.unit} is written, but not in force; {undo}"
+            f"{error}\n{manager.unit} was written, but is not active; {undo}"
         ) from error
     if not manager.system:
-        messages.append("It starts when you log in. With the machine: loginctl enable-linger")
+        messages.append("It starts when you log in. To start it at boot: loginctl enable-linger")
     messages.append(f"To undo it: {typed_program()} service remove {_flag(manager)}")
     return messages
 
@@ -268,7 +268,7 @@ def _enable(manager: SystemdManager, settings: Settings) -> list[str]:
     stop = f"{typed_program()} stop --root-dir={settings.rootDir}"
     return [
         f"Enabled, not started: an agent (process {agent.pid}) serves {settings.rootDir}.",
-        f"To hand its pods over: {stop} && {manager.words} start {NAME}",
+        f"To hand over its pods: {stop} && {manager.words} start {NAME}",
     ]
 
 
@@ -280,10 +280,10 @@ def remove(manager: SystemdManager, *, force: bool) -> list[str]:
     """
     text = _read(manager.unit)
     if text is None:
-        return [f"There is no {manager.unit}: nothing to remove."]
+        return [f"{manager.unit} does not exist: nothing to remove."]
     if is_edited(text) and not force:
         raise ServiceFailed(
-            f"{manager.unit} is not as podtui wrote it; nothing was changed. --force removes it"
+            f"{manager.unit} was edited; nothing was changed. To remove it, use --force"
         )
     there = manager.is_there
     if there:
@@ -293,12 +293,12 @@ def remove(manager: SystemdManager, *, force: bool) -> list[str]:
     except OSError as error:
         raise ServiceFailed(f"cannot remove {manager.unit}: {error.strerror}") from error
     if not there:
-        return [f"Removed: {manager.unit} (systemd does not run here)"]
+        return [f"Removed: {manager.unit} (this machine does not run systemd)"]
     manager.call("daemon-reload")
     podtui = typed_program()
     return [
         f"Stopped, disabled and removed: {manager.unit}",
-        f"Its containers run on. '{podtui}' takes them over again, '{podtui} down' removes them.",
+        f"Its containers keep running: '{podtui}' manages them, '{podtui} down' removes them.",
     ]
 
 
@@ -325,8 +325,8 @@ def _write(path: Path, text: str) -> None:
         passing.replace(path)
     except PermissionError as error:
         raise ServiceFailed(
-            f"cannot write {path}: {error.strerror}. The machine's units are root's (sudo);"
-            " --user makes one of your own"
+            f"cannot write {path}: {error.strerror}. System units require root (sudo);"
+            " --user creates a unit of your own"
         ) from error
     except OSError as error:
         raise ServiceFailed(f"cannot write {path}: {error.strerror}") from error

@@ -103,7 +103,7 @@ class Quantity:
         # A text without any digits counts as zero.
         whole, part = match["whole"].lstrip("0") or "0", match["part"] or ""
         if len(whole) + len(part) > _MAX_DIGITS or abs(exponent) > _MAX_EXPONENT:
-            raise ValueError("the number is out of any sensible range")
+            raise ValueError("the number is out of range")
         scale = exponent - len(part)
         amount = int(whole + part) * factor
         power = scale - _NANO_SCALE

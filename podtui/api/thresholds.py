@@ -151,5 +151,5 @@ def _amount(setting: str, signal: str, text: str) -> float:
             setting, f"{signal}: must be an amount such as 100Mi or 10%, not {text!r}"
         ) from error
     if amount != amount or abs(amount) == float("inf"):
-        raise ThresholdError(setting, f"{signal}: {text!r} is no number")
+        raise ThresholdError(setting, f"{signal}: {text!r} is not a number")
     return amount

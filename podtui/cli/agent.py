@@ -30,7 +30,7 @@ def stop(namespace: argparse.Namespace) -> int:
     engine = one_line(last_engine(settings.lock_path) or settings.engine)
     last = last_settings(settings.lock_path)
     if not control.stop(settings):
-        raise AgentUnavailable(f"no agent runs for {settings.rootDir}")
+        raise AgentUnavailable(f"no agent is running for {settings.rootDir}")
     if engine == "memory":
         print("The agent has stopped, and its simulated pods (--engine memory) with it.")
         return OK

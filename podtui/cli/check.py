@@ -141,7 +141,9 @@ def target_node(settings: Settings) -> TrialNode:
         nodes = _items(get_json(settings.socket_path, "/api/v1/nodes", timeout=2.0))
         pods = _items(get_json(settings.socket_path, "/api/v1/pods", timeout=5.0))
     except (AgentUnavailable, ApiError):
-        return TrialNode(_this_machine(settings), (), "this machine without pods; no agent runs")
+        return TrialNode(
+            _this_machine(settings), (), "this machine without pods; no agent is running"
+        )
     if not nodes:
         known_from = "this machine without pods; its agent is starting"
         return TrialNode(_this_machine(settings), (), known_from)

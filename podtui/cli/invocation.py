@@ -42,7 +42,7 @@ def socket_of(namespace: argparse.Namespace) -> Path:
         raise permission_denied(settings.rootDir) from error
     if not exists:
         start = f"{typed_program()}{root_words(namespace, settings)}"
-        raise AgentUnavailable(f"no agent runs for {settings.rootDir}; '{start}' starts one")
+        raise AgentUnavailable(f"no agent is running for {settings.rootDir}; '{start}' starts one")
     return settings.socket_path
 
 

@@ -42,7 +42,7 @@ def run(namespace: argparse.Namespace) -> int:
     print(settings.kubeconfig_path)
     if not runs:
         start = f"{typed_program()} agent{root_words(namespace, settings)}"
-        hint = f"no agent runs for {settings.rootDir}; '{start}' starts one"
+        hint = f"no agent is running for {settings.rootDir}; '{start}' starts one"
         print(one_line(f"podtui: {hint}"), file=sys.stderr)
     elif not _answers(point):
         hint = f"the agent does not listen on {point.url}; see {settings.agent_log_path}"

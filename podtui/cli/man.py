@@ -13,7 +13,7 @@ from podtui.text.terminal_text import lines
 _PAGE_WIDTH: Final = 72
 _EXIT_STATUS: Final = """\
 0 success; 1 failure, a finding of check, an unhealthy pod; 2 wrong usage or setting; 3 no
-agent runs. exec ends with the exit status of its command."""
+agent is running. exec ends with the exit status of its command."""
 
 
 def run(_: argparse.Namespace) -> int:

@@ -51,7 +51,7 @@ def run(namespace: argparse.Namespace) -> int:
     if not print_agent(namespace, settings, starting):
         if child is not None and child.poll() not in (None, 0):
             print(lines(control.tail(settings.agent_log_path)), file=sys.stderr)
-        print("No agent runs.", file=sys.stderr)
+        print("No agent is running.", file=sys.stderr)
     return status
 
 

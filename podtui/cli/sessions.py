@@ -32,8 +32,8 @@ from podtui.text.terminal_text import lines, one_line
 
 T = TypeVar("T")
 _NO_END: Final = (
-    b"podtui: this server cannot tell a command that its input has ended: that requires Kubernetes"
-    b" 1.30 or newer\n"
+    b"podtui: this server cannot close the standard input of a command; Kubernetes 1.30 and newer"
+    b" can\n"
 )
 _PIECE: Final = 64 * 1024
 _POLL_SECONDS: Final = 0.5
@@ -188,7 +188,9 @@ class FoundPod:
     def require_running(self, action: str) -> None:
         """Raises `PodtuiError` if the pod has terminated."""
         if self.phase in ("Succeeded", "Failed"):
-            raise PodtuiError(f'cannot {action} pod "{self.name}": it has ended ({self.phase})')
+            raise PodtuiError(
+                f'cannot {action} pod "{self.name}": it has terminated ({self.phase})'
+            )
 
 
 async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:

@@ -152,7 +152,7 @@ class ClusterConnection(HttpConnection):
             if upgraded.protocol is None:
                 await upgraded.close()
                 raise ApiError(
-                    400, "BadRequest", f"{self.peer} speaks none of the protocols{UPGRADE_WORDS}"
+                    400, "BadRequest", f"{self.peer} supports none of the protocols{UPGRADE_WORDS}"
                 )
             return upgraded
         raise AssertionError("the last try returns or raises")
@@ -230,10 +230,10 @@ def connection_problem(error: Exception, where: str) -> str:
         tls = cast("ssl.SSLError", cast("Any", error).os_error)
         return f"{where}: TLS failed: {tls.reason or tls.strerror}"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"{where}: there is no such host"
+        return f"{where}: no such host"
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, ConnectionRefusedError):
-        return f"{where}: nothing listens there"
+        return f"{where}: connection refused"
     if isinstance(cause, TimeoutError):
         return f"{where} does not answer"
     if isinstance(
@@ -297,7 +297,7 @@ def _present(context: ssl.SSLContext, identity: Identity) -> None:
         context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         reason = error.reason if isinstance(error, ssl.SSLError) else ""
-        words = "do not belong together" if "MISMATCH" in (reason or "") else "cannot be read"
+        words = "do not match" if "MISMATCH" in (reason or "") else "cannot be read"
         raise PodtuiError(f"the client certificate and its key {words}") from None
     finally:
         for descriptor in opened:

@@ -254,7 +254,7 @@ def agent_words(error: Exception) -> str:
     if isinstance(cause, FileNotFoundError | ConnectionRefusedError):
         return "no agent is running"
     if isinstance(cause, PermissionError):
-        return "the agent's socket is another user's"
+        return "the agent's socket belongs to another user"
     if isinstance(cause, TimeoutError):
         return "the agent does not answer"
     if isinstance(

@@ -35,8 +35,8 @@ _MISSING_WORDS: Final = ("container not found", "executable file not found")
 """Error texts of servers for a stopped container, and of container runtimes for a missing
 command."""
 _NO_END: Final = (
-    "this server cannot tell a command that its input has ended, so nothing can be copied into a"
-    " container: that requires Kubernetes 1.30 or newer"
+    "this server cannot close the standard input of a command, which copying into a container"
+    " requires; Kubernetes 1.30 and newer can"
 )
 _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0
@@ -164,8 +164,8 @@ class Copying:
     def _need_endpoint(self) -> None:
         if not self._endpoint:
             raise PodtuiError(
-                "the container does not run, or has no tar and test: from a cluster, files are"
-                " copied by these alone"
+                "the container is not running, or does not have tar and test, which copying in a"
+                " cluster requires"
             )
 
     async def _fetch(self, path: str, spool: IO[bytes]) -> None:
@@ -227,7 +227,7 @@ async def _write_to_spool(spool: IO[bytes], data: bytes) -> None:
 
 
 def _spool_error(error: OSError) -> PodtuiError:
-    return PodtuiError(f"cannot keep the files for a moment (TMPDIR): {error.strerror or error}")
+    return PodtuiError(f"cannot write a temporary file (TMPDIR): {error.strerror or error}")
 
 
 async def _chunks(spool: IO[bytes]) -> AsyncIterator[bytes]:
@@ -289,7 +289,7 @@ def unpack(archive: IO[bytes], root: str, destination: Path) -> CopyResult:
             targets = _targets(tar, root, destination)
             return _write_members(tar, targets)
     except tarfile.TarError as error:
-        raise PodtuiError(f"the archive from the container is broken: {error}") from error
+        raise PodtuiError(f"the archive from the container is malformed: {error}") from error
     except OSError as error:
         where = error.filename or destination
         raise PodtuiError(f"cannot write {where}: {error.strerror or error}") from error
@@ -314,7 +314,7 @@ def below(name: str, root: str) -> tuple[str, ...]:
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     start = tuple(part for part in root.split("/") if part not in ("", "."))
     if name.startswith("/") or ".." in parts or "\0" in name or parts[: len(start)] != start:
-        raise PodtuiError(f"the archive names {name!r}, which is not part of {root!r}: refused")
+        raise PodtuiError(f"the archive contains {name!r}, which is outside of {root!r}: refused")
     return parts[len(start) :]
 
 

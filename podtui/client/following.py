@@ -133,7 +133,7 @@ class Following:
                 break
             params = {"limit": str(self._page), "continue": listing.metadata.continue_}
         else:
-            raise ApiError(500, "InternalError", f"{self._path}: a list without end")
+            raise ApiError(500, "InternalError", f"{self._path}: the list does not end")
         self._version = listing.metadata.resourceVersion
         return Synced(tuple(items))
 

@@ -91,7 +91,7 @@ class Forward:
         try:
             return (await asyncio.get_running_loop().sock_accept(self._listener))[0]
         except OSError as error:
-            self.problem = f"cannot take a connection: {error.strerror or error}"
+            self.problem = f"cannot accept a connection: {error.strerror or error}"
             await asyncio.sleep(REST_SECONDS)
             return None
 

@@ -129,7 +129,7 @@ class UnixClient(ApiClient):
                     yield step
                     if step.image is not None:
                         return
-        raise AgentUnavailable("the agent closed the connection before the image was there")
+        raise AgentUnavailable("the agent closed the connection before the image was pulled")
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
         """See `Client.engine_calls`."""

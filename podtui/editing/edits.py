@@ -25,7 +25,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     placed: list[tuple[int, Edit]] = []
     for edit in edits:
         if edit.line > len(starts):
-            raise EditError(f"the file has no line {edit.line} any more")
+            raise EditError(f"line {edit.line} no longer exists")
         mark = edit.line == 1 and text.startswith("\ufeff")
         offset = starts[edit.line - 1] + edit.column - 1 + mark
         if not text.startswith(edit.old, offset):

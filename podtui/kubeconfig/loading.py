@@ -44,7 +44,7 @@ def load(explicit: Path | None, environ: Mapping[str, str]) -> Kubeconfig:
                 raise KubeconfigError(f"{path}: no such file") from None
     if not configs:
         names = ", ".join(map(str, wanted)) or "KUBECONFIG contains no file"
-        raise KubeconfigError(f"there is no kubeconfig: {names}")
+        raise KubeconfigError(f"no kubeconfig found: {names}")
     return merge(configs)
 
 
@@ -73,25 +73,26 @@ def choose(config: Kubeconfig, name: str | None = None) -> Target:
     wanted = name or config.current
     if not wanted:
         raise KubeconfigError(
-            f"{files}: there is no current context; use --context: {_names(config.contexts)}"
+            f"{files}: no current context is set; use --context with one of:"
+            f" {_names(config.contexts)}"
         )
     context = config.contexts.get(wanted)
     if context is None:
         raise KubeconfigError(
-            f"{files}: there is no context {wanted!r}; there are: {_names(config.contexts)}"
+            f"{files}: context {wanted!r} does not exist; available: {_names(config.contexts)}"
         )
     cluster = config.clusters.get(context.cluster)
     if cluster is None:
         raise KubeconfigError(
-            f"{context.place}: context {wanted!r}: there is no cluster {context.cluster!r};"
-            f" there are: {_names(config.clusters)}"
+            f"{context.place}: context {wanted!r}: cluster {context.cluster!r} does not exist;"
+            f" available: {_names(config.clusters)}"
         )
     # A context without a user means anonymous access.
     user = config.users.get(context.user) if context.user else AuthInfo(name="")
     if user is None:
         raise KubeconfigError(
-            f"{context.place}: context {wanted!r}: there is no user {context.user!r};"
-            f" there are: {_names(config.users)}"
+            f"{context.place}: context {wanted!r}: user {context.user!r} does not exist;"
+            f" available: {_names(config.users)}"
         )
     for place, problem in (*cluster_problems(cluster), *user_problems(user)):
         raise KubeconfigError(f"{place}: {problem}")

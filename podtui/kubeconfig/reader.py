@@ -179,7 +179,7 @@ def _is_null(node: yaml.Node) -> bool:
 
 def _plain(owner: _Map, name: str, node: yaml.Node, depth: int) -> Any:
     if depth > _MAX_DEPTH:
-        owner.fail(name, "is nested too deep")
+        owner.fail(name, "is nested too deeply")
     if isinstance(node, yaml.MappingNode):
         return {str(k.value): _plain(owner, name, v, depth + 1) for k, v in node.value}
     if isinstance(node, yaml.SequenceNode):

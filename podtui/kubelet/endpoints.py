@@ -241,7 +241,7 @@ class Endpoints:
 
     def _require_static(self, pod: Pod) -> None:
         if not is_static(pod):
-            text = f'pod "{pod.metadata.name}" does not start over: delete it, and create it again'
+            text = f'pod "{pod.metadata.name}" cannot start over: delete it, and create it again'
             raise RestartRefused(text)
 
     def _find(self, namespace: str, name: str) -> Pod:
@@ -308,7 +308,7 @@ class PodSessions:
         snapshot = await self._runtime.list(pod.metadata.uid)
         ready = [one for one in snapshot.sandboxes if one.state is SandboxState.READY]
         if not ready:
-            raise SessionError(400, f"pod {pod.metadata.name} has no sandbox that runs")
+            raise SessionError(400, f"pod {pod.metadata.name} has no running sandbox")
         newest = max(ready, key=lambda one: one.attempt)
         async with self._runtime.dial(newest.id, port) as stream:
             yield stream

@@ -71,8 +71,8 @@ from podtui.store.protocol import Records
 _LOG = logging.getLogger(__name__)
 LAST_WRITES_SECONDS: Final = 1.0
 NOT_LOCAL: Final = (
-    "CPU and memory manager are disabled: the engine runs on another machine, whose CPU topology "
-    "is unknown"
+    "The CPU and memory managers are disabled: the engine runs on another machine, whose CPU "
+    "topology is unknown"
 )
 
 
@@ -393,7 +393,7 @@ class Kubelet:
                     try:
                         await recorder.drain()
                     except Exception:  # noqa: BLE001 - the others still write; it is logged
-                        _LOG.exception("the last records are not written")
+                        _LOG.exception("cannot write the last records")
 
     async def _supervise(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -93,14 +93,14 @@ class NodeShutdown:
                         if stopped is not None:
                             await stopped.wait()
             except TimeoutError:
-                _LOG.warning("some pods have not ended within %.0f s", group.seconds)
+                _LOG.warning("some pods did not terminate within %.0f s", group.seconds)
 
     def _end(self, workers: PodWorkers, pod: Pod, seconds: float) -> asyncio.Event | None:
         grace = int(seconds)
         pod_grace = pod.spec.terminationGracePeriodSeconds
         if pod_grace is not None and pod_grace <= grace:
             grace = pod_grace
-        _LOG.info("pod %s has %d s to end: the node is shutting down", pod_ref(pod), grace)
+        _LOG.info("pod %s has %d s to terminate: the node is shutting down", pod_ref(pod), grace)
         return workers.kill(
             pod.metadata.uid,
             grace=grace,

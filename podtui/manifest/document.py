@@ -184,7 +184,7 @@ def decode_text(data: bytes) -> str:
         raise UnreadableText(
             Problem(
                 code="FileTooLarge",
-                message=f"the file has {len(data)} bytes, more than the {MAX_BYTES} that are read",
+                message=f"the file has {len(data)} bytes; at most {MAX_BYTES} are allowed",
             )
         )
     try:

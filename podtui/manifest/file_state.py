@@ -92,7 +92,7 @@ def as_duplicate(entry: FileState, claim: Claim, other_file: str, *, strict: boo
     this_file, other_file = shown_path(entry.file.name), shown_path(other_file)
     places: Mapping[Claim, Place] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)
-    why = "it is the last by name" if strict else "it was there first"
+    why = "its name sorts last" if strict else "it is older"
     diagnostic = Diagnostic(
         severity=Severity.ERROR,
         path=entry.file.path,

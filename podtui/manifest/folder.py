@@ -111,6 +111,9 @@ class ManifestFolder:
         links among them."""
         self._hidden: set[str] = set()
         self._links: set[str] = set()
+        # Names that must be looked at again although no event will report them: files that are
+        # being written, missing files that may return (since when), and files to read once more (at
+        # what time). Each scan checks them, and sets `_deadlines` anew, which wake `_rest`.
         self._unsettled: dict[str, _Unsettled] = {}
         self._deleted: dict[str, float] = {}
         self._recheck: dict[str, float] = {}
@@ -125,6 +128,7 @@ class ManifestFolder:
             next_full = self._clock.monotonic()
             while True:
                 now = self._clock.monotonic()
+                # A full list also finds what the watch missed.
                 full = now >= next_full
                 if full:
                     next_full = now + self._full_seconds
@@ -132,6 +136,7 @@ class ManifestFolder:
                 self._deadlines = [next_full]
                 await self._scan(listing, changes.names, full=full)
                 folder = self._state.folder(seen_text(self._clock.now()), listing.error)
+                # `FolderState.folder` returns the same object if nothing changed.
                 if folder is not last:
                     last = folder
                     yield folder
@@ -206,6 +211,8 @@ class ManifestFolder:
             changes = await watch.wait(min(left, POLL_SECONDS))
             if changes is not None:
                 return changes
+            # The watch may be absent, or watch a folder that was replaced: compare the stamp of the
+            # path.
             if await asyncio.to_thread(folder_stamp, self._path) != stamp:
                 return FolderChanges(lost=True)
 
@@ -263,6 +270,8 @@ class ManifestFolder:
             grace = GONE_SECONDS
             if self._single or self._is_edited(name, reports):
                 grace = GONE_EDITED_SECONDS
+            # If a new name has the inode, the file was renamed, and the old name will not come
+            # back.
             if stamp is None or stamp.inode in arrived or now - since >= grace:
                 self._state.forget(name)
                 self._forget_pending(name)
@@ -294,6 +303,8 @@ class ManifestFolder:
             self._unsettled[name] = unsettled
         # A new file may have been moved here complete; reading it will show.
         arrived = ADDED in reports and MODIFIED not in reports
+        # The first scan reads all files at once, so that no pod waits for the start. Later, a file
+        # that was last written long enough ago is complete, for example one that was moved here.
         if self._scans == 1 or arrived or self._age(stamp) >= SETTLE_SECONDS:
             return True
         if now >= unsettled.due():
@@ -325,6 +336,7 @@ class ManifestFolder:
                 fix="allow the user that runs podtui to read it",
             )
             return _Read(name, listed, b"", ReadResult(diagnostics=(unreadable,)))
+        # A file that was only touched, or written with the same content, is not parsed again.
         digest = hashlib.blake2b(content.data, digest_size=16).digest()
         result = None
         if digest != self._state.digest(name):
@@ -371,5 +383,6 @@ class ManifestFolder:
             return False
         if stamp != unsettled.stamp:
             return True
+        # A valid document is taken at once; an invalid one may be the first half of a write.
         doubtful = read.result.invalid or not read.complete
         return doubtful and now < unsettled.latest + SETTLE_SECONDS

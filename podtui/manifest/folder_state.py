@@ -64,12 +64,17 @@ class FolderState:
         self._strict = strict
         self._previous = dict(previous)
         self._files: dict[str, File] = {}
+        # The ``config.seen`` of each UID, kept as long as any file has a good pod with it: a pod
+        # whose file is renamed keeps its time.
         self._seen: dict[str, str] = {}
         self._changed: set[str] = set()
         self._states: dict[str, FileState] = {}
         """The state of each file at its last evaluation; ``_settled`` has the outcome after
         duplicates were resolved."""
         self._settled: dict[str, FileState] = {}
+        # Indexes that find the files affected by a change without a walk over all files: the
+        # objects that a file provides, the keys of their data, the objects that its pod refers to,
+        # the names that only one file may have, and the UID of its good pod.
         self._objects: FileIndex[ObjectKey] = FileIndex()
         self._object_keys: FileIndex[tuple[ObjectKey, str]] = FileIndex()
         self._needs: FileIndex[ObjectKey] = FileIndex()
@@ -162,6 +167,7 @@ class FolderState:
             for item in (file.objects if file is not None else ())
             for key in object_keys(item)
         )
+        # Objects that appeared or disappeared, and objects with other keys.
         changed = {key for key, _ in self._object_keys.put(name, pairs) ^ pairs} | before ^ objects
         self._needs.put(name, result.needs)
         present = self._present.put(name, result.present)
@@ -181,12 +187,17 @@ class FolderState:
         manifests, pods = last.manifests, last.pods
         config_maps, secrets = last.config_maps, last.secrets
         if self._changed:
+            # Claims connect files: if A and B share a name, and B and C share a UID, then a change
+            # of A decides whether B, and so C, is a duplicate. All connected files are resolved
+            # again, from their `_states`, in which no file is a duplicate yet.
             affected = self._claims.connected(self._evaluate(moment))
             gone = [self._settled.pop(name) for name in affected if name in self._settled]
             states = self._resolve_conflicts(
                 [self._states[n] for n in affected if n in self._states]
             )
             self._settled.update((state.file.name, state) for state in states)
+            # `_changed` returns its argument if nothing differs: the comparison below is by
+            # identity.
             manifests = _changed(
                 manifests,
                 (state.file.name for state in gone),
@@ -264,13 +275,17 @@ class FolderState:
             result = missing_keys(result, self._available_objects(available))
         if result.pods:
             pod = result.pods[0]
+            # `raw` is the pod as read, `good` the same with ``config.seen``. A file whose comments
+            # alone changed keeps the identical pod.
             if file.good is None or pod != file.raw:
                 seen = self._seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
             return FileState(file, ManifestState.ACCEPTED, result, file.good, file.objects)
+        # A valid file without a pod, for example one of ConfigMaps only: its earlier pod ends.
         if not result.invalid:
             file.good = file.raw = None
             return FileState(file, ManifestState.ACCEPTED, result, objects=file.objects)
+        # In strict mode, the next full list drops `good` (`drop_invalid`).
         if file.good is not None or (file.objects and not result.sound):
             return FileState(file, ManifestState.LAST_GOOD, result, file.good, file.objects)
         return FileState(file, ManifestState.INVALID, result, objects=file.objects)
@@ -288,6 +303,7 @@ class FolderState:
         """Sort the states by precedence, and mark those as duplicates whose claims are already
         taken."""
         if self._strict:
+            # A kubelet reads the files by name, and the last one with a pod's name counts.
             states = sorted(states, key=lambda s: s.file.name, reverse=True)
         else:
             states = sorted(

@@ -49,7 +49,7 @@ _ADVICE: Final = {
     "PersistentVolumeClaim": _USE_VOLUME,
     "PersistentVolume": _USE_VOLUME,
     "StorageClass": _USE_VOLUME,
-    "Namespace": f"metadata.namespace of a Pod is all that is needed; {_MOVE_OUT}",
+    "Namespace": f"a Pod needs metadata.namespace only; {_MOVE_OUT}",
     "ServiceAccount": _ACCOUNT,
     "Role": _NO_RULES,
     "RoleBinding": _NO_RULES,
@@ -225,7 +225,7 @@ def _pod_spec(tree: Tree) -> Problem | None:
     if not containers or {"spec", "metadata"} & tree.keys():
         return None
     fix = "put it under spec of a Pod that begins with apiVersion: v1, kind: Pod and metadata.name"
-    return _problem("this is the spec of a Pod without the Pod", fix, ("containers",))
+    return _problem("this is only the spec of a Pod", fix, ("containers",))
 
 
 def _other_format(tree: Tree) -> Problem | None:

@@ -21,7 +21,7 @@ _EDITOR_FILES: Final = (
     ("*.swx", "an editor's swap file"),
     ("#*#", "an editor's autosave"),
     ("*.tmp", "a temporary file"),
-    ("4913", "an editor's trial file"),
+    ("4913", "an editor's test file"),
 )
 
 

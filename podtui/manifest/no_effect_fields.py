@@ -12,13 +12,15 @@ from podtui.manifest.document import Path, Problem, printable
 from podtui.manifest.problems import not_named
 from podtui.text.nearest import suggestion
 
-_NO_SCHEDULER: Final = "has no effect: no scheduler chooses a node for a static pod"
-_NO_TAINTS: Final = "has no effect: taints do not keep static pods away"
-_NO_CHOICE: Final = "has no effect: for static pods the node makes room by priority alone"
+_NO_SCHEDULER: Final = "has no effect: static pods are not scheduled"
+_NO_TAINTS: Final = "has no effect: static pods are not affected by taints"
+_NO_CHOICE: Final = "has no effect: for static pods, preemption depends on the priority only"
 _NO_PRIORITY: Final = (
-    "has no effect: a static pod cannot use the classes of an API server; give priority its number"
+    "has no effect: static pods cannot use PriorityClass objects; set priority to a number instead"
 )
-_COUNTED: Final = "is counted against allocatable, but container engines have no such limit"
+_COUNTED: Final = (
+    "counts against allocatable, but is not enforced: container engines have no such limit"
+)
 _CHOOSES: Final = ("topologySpreadConstraints", "schedulingGroup")
 _AFFINITIES: Final = ("podAffinity", "podAntiAffinity")
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -36,11 +38,11 @@ _KEPT_BY_A_SERVER: Final = (
     "finalizers",
     "managedFields",
 )
-_NO_SERVER: Final = "has no effect: the API server sets it, and only in the mirror pod"
+_NO_SERVER: Final = "has no effect: the API server sets it in the mirror pod"
 _HOOKS: Final = ("postStart", "preStop")
-_NO_TOKENS: Final = "has no effect: a static pod has no service account, and gets no token"
-_NO_RELABELLING: Final = "has no effect: volumes are not given SELinux labels here"
-_NO_WINDOWS: Final = "has no effect: containers run on Linux here"
+_NO_TOKENS: Final = "has no effect: static pods have neither a service account nor a token"
+_NO_RELABELLING: Final = "has no effect: podtui does not set SELinux labels on volumes"
+_NO_WINDOWS: Final = "has no effect: the node runs Linux"
 
 
 def unscheduled_fields(spec: Tree, node_name: str) -> list[Problem]:
@@ -57,7 +59,7 @@ def _scheduling_fields(spec: Tree, node_name: str) -> Iterator[tuple[Path, str]]
     if named and named != node_name:
         yield (
             ("spec", "nodeName"),
-            f"has no effect: a static pod runs on the node whose folder it is in, {node_name}",
+            f"has no effect: a static pod runs on the node that reads its manifest, {node_name}",
         )
     for name in _CHOOSES:
         if spec.get(name):

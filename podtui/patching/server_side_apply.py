@@ -83,6 +83,8 @@ def apply(
         )
     before = _prepared(schema, live)
     managers = decode_managers(_metadata(live or {}).get("managedFields"))
+    # No manager is recorded yet: what is there is attributed to one, so that applying other values
+    # is a conflict instead of a silent change.
     if not managers:
         empty = _prepared(schema, None)
         updater = FieldManager("before-first-apply", UPDATE, version, subresource)
@@ -96,10 +98,12 @@ def apply(
         ) from error
     applier = FieldManager(manager or "unknown", APPLY, "", subresource)
     ignored = _ignored(schema, subresource)
+    # `_apply` changes the managers in place, and may be called twice.
     known = {who: replace(entry) for who, entry in managers.items()}
     try:
         after = _apply(schema, before, applied, known, applier, force, ignored)
     except _Conflicts as found:
+        # kubectl may take over what it applied on the client side before, as its annotation shows.
         allowed = _fields_of_last_applied(schema, before) if manager == "kubectl" else FieldSet()
         conflicts = [(who, path) for who, path in found.paths if path not in allowed]
         if conflicts:
@@ -235,6 +239,8 @@ def _pruned(
     schema: str, merged: Object, managers: Managers, last: FieldSet, version: str
 ) -> Object:
     """Remove what the applier applied before and does not apply now, unless others manage it."""
+    # Kept is what remains without the last application, and what any manager has, the new entry of
+    # the applier included. Of the rest, only fields of the last application are removed.
     of = shape(schema)
     last = with_named_fields(of, last)
     pruned = remove(of, merged, last)

@@ -30,6 +30,7 @@ def apply(schema: str, document: Object, patch: Any) -> Object:
         kind = go_type(patch)
         message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         raise PatchError(message, 400)
+    # Copies, because merging takes directives out of the patch, and changes both in place.
     return _merge_map(copy.deepcopy(document), copy.deepcopy(cast(Object, patch)), schema)
 
 
@@ -42,6 +43,7 @@ def _merge_map(original: Object, patch: Object, schema: str) -> Object:
             return {}
         _unknown_directive(patch)
     _retain_keys(original, patch)
+    # Lists with an order come first: they are taken out of the patch.
     for key in [key for key in patch if key.startswith(ORDER)]:
         _merge_in_order(original, patch, key, schema)
     for key, value in patch.items():
@@ -61,6 +63,7 @@ def _merge_field(original: Object, key: str, value: Any, schema: str) -> None:
         original.pop(key, None)
         return
     present = original.get(key)
+    # A value of another type replaces the present one, as in a merge patch.
     if key in original and type(present) is type(value):
         if isinstance(value, dict):
             _, strategy, child = _lookup(schema, key)
@@ -76,6 +79,7 @@ def _merge_field(original: Object, key: str, value: Any, schema: str) -> None:
                 value = _merge_list(cast(Items, present), value, child, field.merge_key, deletion)
             original[key] = value
             return
+    # Nothing to merge with: the value is new, but its nulls and directives are not part of it.
     if not deletion:
         _discard_nulls(value)
         kept, value = _without_directives(value)
@@ -110,6 +114,7 @@ def _merge_in_order(original: Object, patch: Object, directive: str, schema: str
     _check_order(changes, order, merge_key)
     if key not in original and key not in patch:
         return
+    # The order before the merge, for the items that the patch does not list.
     server_order = list(live)
     if key not in patch:
         merged = live
@@ -186,6 +191,7 @@ def _special_items(original: Items, patch: Items, merge_key: str) -> tuple[Items
             raise PatchError("merging lists cannot yet be specified in the patch", 400)
         else:
             _unknown_directive(item)
+    # With ``$patch: replace``, the other items of the patch are the whole list.
     return (plain, []) if replace else (original, plain)
 
 
@@ -237,6 +243,8 @@ def _in_order(
     merged: Items = []
     left, right = list(of_server), list(of_patch)
     while left and right:
+        # The next item that only the server has goes first if it preceded the patch's next item
+        # before; an item that is new in the patch (-1) goes first itself.
         before, after = index(server_order, left[0]), index(server_order, right[0])
         merged.append((left if 0 <= before < after else right).pop(0))
     return merged + left + right
@@ -297,6 +305,7 @@ def _lookup(schema: str, key: str) -> tuple[Field, str, str]:
         raise PatchError(
             f"merging an object in json but data type is not struct, instead is: {kind}", 400
         )
+    # Go finds fields of JSON regardless of case.
     field = known.fields.get(key) or next(
         (f for name, f in known.fields.items() if name.lower() == key.lower()), None
     )

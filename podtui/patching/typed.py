@@ -25,6 +25,10 @@ from podtui.patching.field_set import (
     value_step,
 )
 
+# Each operation is one walk over a document and its schema. A path is a tuple of steps, written as
+# in managedFields: ``f:NAME`` is a field, ``k:KEYS`` an item of an associative list, ``v:VALUE`` an
+# item of a set; ``i:INDEX`` occurs in messages only. Results and error texts follow
+# structured-merge-diff, the library of the API server, also where it is surprising.
 ABSENT: Final = msgspec.UNSET
 Object = dict[str, Any]
 Items = list[Any]
@@ -163,6 +167,7 @@ def _map_problems(of: TypeSchema, value: Any, path: Path, duplicates: bool) -> I
     for name, item in cast(Object, value).items():
         below = (*path, field_step(name))
         if name not in of.fields and not of.element:
+            # A type with neither fields nor elements accepts any field (FieldsV1).
             if not of.fields:
                 continue
             yield _located(below, "field not declared in schema")
@@ -197,6 +202,8 @@ def merge(of: TypeSchema, left: Any, right: Any) -> Any:
     is_list = of.kind == "list"
     whole = of.atomic or of.kind not in ("list", "map")
     empty = not (_items(left) or _items(right)) if is_list else not (_map(left) or _map(right))
+    # Two empty collections are not merged, because null, an empty collection and an absent one
+    # differ: ``right`` counts, if it is there.
     if whole or empty:
         return left if right is ABSENT else right
     if is_list:
@@ -217,6 +224,7 @@ def _merge_lists(of: TypeSchema, left: Items, right: Items) -> Items:
     right_steps = [step_of_item(of, item) for item in right]
     of_left: dict[str, Any] = {}
     for step, item in zip(left_steps, left, strict=True):
+        # Items that ``left`` repeats are not merged: one item of ``right`` replaces all of them.
         of_left[step] = None if step in of_left else item
     of_right = dict(zip(right_steps, right, strict=True))
     shared = iter([step for step in right_steps if step in of_left])
@@ -229,6 +237,10 @@ def _merge_lists(of: TypeSchema, left: Items, right: Items) -> Items:
         if out is not ABSENT:
             merged.append(out)
 
+    # Walk over both lists at once. `next_shared` is the next item of ``right`` that ``left`` has as
+    # well. A shared item of ``left`` that is not the next one is skipped here, because the order of
+    # ``right`` decides where it goes. Items of ``left`` alone keep their places between the shared
+    # ones.
     i = j = 0
     while i < len(left_steps) or j < len(right_steps):
         if i < len(left_steps) and j < len(right_steps):
@@ -302,6 +314,7 @@ def _compare(of: TypeSchema, left: Any, right: Any, path: Path, result: Comparis
                 below = (*path, field_step(name))
                 value, other = left_map.get(name, ABSENT), right_map.get(name, ABSENT)
                 _compare(of.entry(name), value, other, below, result)
+    # A collection that is added or removed is itself part of the result, beside all of its fields.
     if left is ABSENT:
         result.added.add(path)
     elif right is ABSENT:
@@ -317,6 +330,8 @@ def _compare_lists(
     for step in {**left_groups, **right_groups}:
         items, other_items = left_groups.get(step, []), right_groups.get(step, [])
         below = (*path, step)
+        # Repeated items cannot be told apart: they are compared as one value, and a change to or
+        # from a single item is a removal and an addition.
         if len(items) <= 1 and len(other_items) <= 1:
             _compare(of.item, (items or [ABSENT])[0], (other_items or [ABSENT])[0], below, result)
         elif len(items) > 1 and len(other_items) > 1:
@@ -375,6 +390,8 @@ def _add_fields(of: TypeSchema, value: Any, path: Path, result: FieldSet) -> Non
         for name, item in _map(value).items():
             below = (*path, field_step(name))
             _add_fields(of.entry(name), item, below, result)
+            # A field of a struct is implied by the fields below it. The key of a map is not, and an
+            # empty value has no fields below it.
             if item is None or item == {} or name not in of.fields:
                 result.add(below)
 
@@ -438,6 +455,7 @@ def _remove_items(of: TypeSchema, value: Any, fields: FieldSet) -> Any:
 
 
 def _removed_within(of: TypeSchema, value: Any, fields: FieldSet) -> Any:
+    # A collection that loses its last field stays, as an empty one: only the given fields go.
     out = remove(of, value, fields)
     if out is None and isinstance(value, dict):
         return {}

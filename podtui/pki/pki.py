@@ -69,7 +69,7 @@ class Pki:
                 self.signing_key = self._key("sa.key")
                 self.token = self._token()
         except OSError as error:
-            raise PodtuiError(f"cannot keep keys in {directory}: {error}") from error
+            raise PodtuiError(f"cannot store keys in {directory}: {error}") from error
 
     @property
     def authority(self) -> bytes:

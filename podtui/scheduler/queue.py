@@ -60,6 +60,8 @@ class Queued:
         return self.pending.info.uid
 
 
+# Heaps cannot be searched. A pod that moves leaves its entry behind, and its `turn` increases:
+# `_first` drops entries that do not have the turn of their pod.
 _Key = tuple[float, ...]
 _Entry = tuple[_Key, int, int, Queued]
 
@@ -118,6 +120,7 @@ class SchedulingQueue:
         queued.pending = Pending(pod)
         match queued.place:
             case QueuePlace.IN_FLIGHT:
+                # The attempt uses the earlier version; `put_back` decides with this change.
                 queued.missed.append(change)
             case QueuePlace.GATED:
                 self._activate(queued)
@@ -130,6 +133,7 @@ class SchedulingQueue:
         """Remove a pod, wherever it is. Idempotent."""
         gone = self._pods.pop(uid, None)
         if gone is not None:
+            # This makes its entry in a heap stale.
             gone.turn += 1
 
     def pop(self) -> Queued | None:
@@ -137,7 +141,11 @@ class SchedulingQueue:
 
         It is in flight until `put_back` or `delete`.
         """
+        # The queue has no task: pods whose time has come are moved here. `deadline` says when to
+        # call.
         self._release()
+        # An idle scheduler does not wait for the end of a back-off: the attempt takes no other
+        # pod's turn. After an error it does, because the API would probably fail again.
         found = self._take(QueuePlace.ACTIVE) or self._take(QueuePlace.BACKOFF)
         if found is not None:
             found.place = QueuePlace.IN_FLIGHT
@@ -148,6 +156,7 @@ class SchedulingQueue:
     def put_back(self, queued: Queued, plugins: frozenset[str] = frozenset()) -> None:
         """Put a pod back after a failed attempt. ``plugins`` are those that refused it; none means
         that the attempt failed with an error."""
+        # The pod was deleted during the attempt, and perhaps added again.
         if self._pods.get(queued.uid) is not queued:
             return
         queued.plugins = plugins
@@ -160,6 +169,8 @@ class SchedulingQueue:
         wait = backoff_seconds(queued.errors or queued.refusals)
         queued.ready = math.floor(queued.since + wait)
         if plugins:
+            # A change during the attempt may be the one that helps. Without this, the pod would
+            # wait for another change, or for `LONGEST_WAIT`.
             missed, queued.missed = queued.missed, []
             self._put(queued, QueuePlace.WAITING)
             self._requeue_if_useful(queued, missed)
@@ -177,6 +188,7 @@ class SchedulingQueue:
     def deadline(self) -> float | None:
         """Return when `pop` may return a pod without any change; None if never."""
         times = [
+            # A back-off lasts to the end of its second.
             *(queued.ready + 1 for queued in self._first(QueuePlace.ERROR)),
             *(queued.since + LONGEST_WAIT for queued in self._first(QueuePlace.WAITING)),
         ]
@@ -239,6 +251,8 @@ class SchedulingQueue:
 
 
 def _key(queued: Queued) -> _Key:
+    # Heaps are ascending, so the priority is negated. Equal keys are in the order of `_order`: pods
+    # themselves are never compared.
     priority = -queued.pending.info.priority
     match queued.place:
         case QueuePlace.BACKOFF:

@@ -148,7 +148,9 @@ def load(path: str, now: datetime, version: str = __version__) -> Loaded:
         except _Damaged as damage:
             aside = _aside(path, now)
             _move(path, aside)
-            recovered = f"{path} was unusable ({damage}) and is kept as {aside}; a new one was made"
+            recovered = (
+                f"{path} was unusable ({damage}) and was renamed to {aside}; a new file was created"
+            )
             log.warning("%s", recovered)
             _create_private(path)
             _read(path, now, version)
@@ -324,7 +326,7 @@ def _take_over(
             unreadable[number] = shown
     if unknown:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(unknown.items()))
-        log.warning("%s has records of kinds that are unknown here and kept: %s", path, kinds)
+        log.warning("%s has records of unknown kinds, which are kept: %s", path, kinds)
     writer = _version_text(meta.get("podtui"))
     if unreadable:
         aside = _aside(path, now)
@@ -427,6 +429,8 @@ class Writer:
             self._identity = _identity(path)
         except sqlite3.Error as error:
             raise PodtuiError(f"cannot write the records file {path}: {error}") from error
+        # The condition guards what `submit` and `notify` share with the thread. The connection is
+        # used by the thread alone.
         self._wake = threading.Condition()
         self._pending: dict[Key, RecordRow] = {}
         self._version = 0
@@ -444,6 +448,8 @@ class Writer:
     def submit(self, key: Key, row: RecordRow) -> None:
         """Queue the row for one of the next commits."""
         with self._wake:
+            # Of several changes of a record only the last is written. It goes to the end, so that
+            # rows are in the order of their versions.
             self._pending.pop(key, None)
             self._pending[key] = row
             self._version = row.resource_version
@@ -486,12 +492,13 @@ class Writer:
                 self._ended = True
                 callbacks, self._callbacks = self._callbacks, []
             for _, callback in callbacks:
-                callback("the records are not written any more")
+                callback("records are no longer written")
 
     def _step(self) -> bool:
         """Wait for work and commit once. Return False when the writer is done."""
         with self._wake:
             self._wake.wait_for(lambda: self._pending or self._callbacks or self._closing)
+            # Wait for more changes, to commit them together, unless a caller waits for the disk.
             self._wake.wait_for(lambda: self._callbacks or self._closing, GATHER_SECONDS)
             batch, self._pending = self._pending, {}
             callbacks, self._callbacks = self._callbacks, []
@@ -504,10 +511,11 @@ class Writer:
             try:
                 callback(problem or _failures_text(failed))
             except Exception:
-                log.exception("the end of a write is not reported")
+                log.exception("cannot report the end of a write")
         if not problem:
             return not closing
         with self._wake:
+            # Rows that were submitted meanwhile replace those of the failed batch.
             self._pending = batch | self._pending
             self._wake.wait_for(lambda: self._closing, RETRY_SECONDS)
         return not closing
@@ -519,6 +527,7 @@ class Writer:
             if self._identity is None or _identity(self._path) != self._identity:
                 # SQLite would go on writing to a file that no one can open again.
                 batch |= self._renew("removed or replaced")
+            # Only durable records are worth a wait for the disk; see `Retention`.
             if durable is not self._durable:
                 level = "FULL" if durable else "NORMAL"
                 self._connection.execute(f"PRAGMA synchronous = {level}")

@@ -51,6 +51,8 @@ class _Table:
     def at(self, version: int) -> _Table:
         """Return the table as it was, by undoing the changes since. Raises `StoreGone`."""
         objects = dict(self.objects)
+        # Earlier states are not kept. Only lists of an exact version need them, such as the next
+        # page of a long list, and undoing the few changes since is cheap.
         for change in self.history.newest_first(version):
             item = change.previous or change.object
             assert item is not None
@@ -84,6 +86,8 @@ class Store:
         self._writer = Writer(path, clock, self._rows) if path is not None else None
         self._events_ttl = events_ttl
         self._events_limit = events_limit
+        # The file may lack the last commits, and the clock may have been set back; neither may make
+        # numbers repeat.
         self._version = max(
             loaded.resource_version + _RESTART_GAP if loaded.resource_version else 1,
             int(clock.now().timestamp() * 1e6),
@@ -101,6 +105,8 @@ class Store:
                 self._ages[namespace, name] = row.written
         self._age_events()
 
+    # These methods never wait, although the protocol makes them coroutines: reading, checking and
+    # changing is one step of the event loop, so that no lock is needed.
     async def put(self, resource: Resource, item: T) -> T:
         """Create or replace an object. Raises `ValueError` for an object without a name, and
         `TypeError` for an object of another resource."""
@@ -161,6 +167,8 @@ class Store:
         served."""
         if since is not None:
             self._check_version(since)
+        # This is no generator, so that the position is taken now: a generator would begin with its
+        # first read, and miss the changes before.
         history = self._tables[resource].history
         changes = history.read(history.position(since))
         return _of_namespace(changes, namespace) if namespace else changes
@@ -187,6 +195,7 @@ class Store:
             if not done.done():
                 done.set_result(problem)
 
+        # The writer's thread calls this. Only the loop's thread may touch the future.
         def from_thread(problem: str) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, so there is no waiter
                 loop.call_soon_threadsafe(settle, problem)
@@ -216,7 +225,7 @@ class Store:
 
     def _check_version(self, version: int) -> None:
         if version > self._version:
-            raise StoreGone(f"resource version {version} is not of this store ({self._version})")
+            raise StoreGone(f"resource version {version} is newer than the store ({self._version})")
 
     def _set(self, resource: Resource, item: T, before: T | None) -> T:
         """Store an object that replaces ``before``."""
@@ -234,6 +243,8 @@ class Store:
             creationTimestamp=meta.creationTimestamp or known.creationTimestamp or rfc3339(now),
         )
         stored = structs.replace(item, metadata=meta)
+        # Compared while it has the earlier version: a write that changes nothing gets no version,
+        # and wakes no watch.
         if before is not None and stored == before:
             return before
         self._version = version = self._version + 1
@@ -243,6 +254,7 @@ class Store:
         table.objects[key] = stored
         kind = WatchType.MODIFIED
         if before is None:
+            # Replacing an object does not change the order of the names.
             table.order, kind = None, WatchType.ADDED
         self._record(resource, key, Change(kind, stored, version, before), now.timestamp())
         if resource == "events":
@@ -260,6 +272,7 @@ class Store:
         if resource == "events":
             self._ages.pop(key, None)
         self._version += 1
+        # As in the API, the object of a DELETED event has the version of its deletion.
         meta = structs.replace(before.metadata, resourceVersion=str(self._version))
         last = structs.replace(before, metadata=meta)
         self._record(resource, key, Change(WatchType.DELETED, last, self._version, before), now)
@@ -277,6 +290,7 @@ class Store:
     def _age_events(self) -> None:
         now = self._clock.now().timestamp()
         while self._ages:
+            # The oldest write is first, so that the first event that stays ends the loop.
             key, written = next(iter(self._ages.items()))
             if len(self._ages) <= self._events_limit and written + self._events_ttl > now:
                 return

@@ -29,8 +29,8 @@ _KINDS: Final = {
     ".woff2": "font/woff2",
 }
 _CLOSED: Final = (
-    "This page needs its link: open the one that 'podtui web' printed. It is valid while that"
-    " command runs; a link of an earlier run is not."
+    "Open this page with the link that 'podtui web' printed. The link is valid until that command"
+    " ends; links of earlier runs are invalid."
 )
 # The browser does not send the cookie if another site or file led to the link, because it is
 # SameSite=Strict. This page reloads itself, and then the request comes from our own page.
@@ -95,7 +95,7 @@ class PageServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not is_our_host(request.headers.get("Host"), self.port):
             return _refusal(
-                f"Ask for 127.0.0.1:{self.port} or localhost:{self.port}. Through 'ssh -L', use the"
+                f"Open 127.0.0.1:{self.port} or localhost:{self.port}. Through 'ssh -L', use the"
                 " same port at both ends."
             )
         try:
@@ -150,7 +150,7 @@ class PageServer:
         if self._stop.is_set():
             return socket
         if len(self._tabs) >= self._most_tabs:
-            text = f"There are {self._most_tabs} tabs already; close one, then press Enter."
+            text = f"{self._most_tabs} tabs are already open; close one, then press Enter."
             await socket.send_str(encode(StartRefused(text)))
             await socket.close()
             return socket

@@ -416,8 +416,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="NotExecutable",
         match=_code(126),
-        title="{container} exited with code 126: probably, a command is there, but cannot be"
-        " executed.",
+        title="{container} exited with code 126: probably, a command was found, but cannot"
+        " be executed.",
         brief="exit code 126, probably not executable",
         sentences=("{last_output}", "If so, the file is not executable, or not a program."),
         advice="Make it executable in the image, or name its interpreter.",

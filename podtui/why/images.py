@@ -231,7 +231,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         title="The registry denies access to {image}: it does not exist, or requires a login.",
         brief="image denied or absent: {image}",
         sentences=(
-            "Registries give the same answer for both.",
+            "Registries return the same error for both.",
             "{hint}",
         ),
         advice="Check the name; for a private image, add its Secret to imagePullSecrets.",

@@ -38,7 +38,7 @@ _WORDS = {
     "https": "the server speaks plain HTTP, not HTTPS",
     "http": "the server expects HTTPS, not plain HTTP",
     "failed": "{output}",
-    "unknown": "no event gives the reason",
+    "unknown": "no event reports the reason",
 }
 _ADVICE = {
     "missing": "Probe a path that the program serves; its log or documentation names them.",

@@ -64,7 +64,7 @@ def _unschedulable(facts: Facts) -> Found | None:
         return None
     # The rest is about preemption, and mostly reports that it does not help.
     message = _PREEMPTION.split(condition.message or condition.reason, maxsplit=1)[0]
-    explained = message.strip().rstrip(".") or "the scheduler gives no reason"
+    explained = message.strip().rstrip(".") or "the scheduler reported no reason"
     remedies = list(_remedies(facts, message))
     words = {
         "explained": explained,

@@ -87,6 +87,8 @@ class Spdy:
 
     def __init__(self) -> None:
         self._kept = bytearray()
+        # One compressor for each direction of the connection: a block of headers depends on all
+        # blocks before it, so that none may be skipped.
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
@@ -102,6 +104,7 @@ class Spdy:
                 raise SpdyError(f"a frame of {length} bytes")
             if len(kept) < _HEAD + length:
                 return
+            # The first bit is set in control frames. In data frames the first word is the stream.
             first, flags = int.from_bytes(kept[:4], "big"), kept[4]
             body = bytes(kept[_HEAD : _HEAD + length])
             del kept[: _HEAD + length]
@@ -133,18 +136,19 @@ class Spdy:
 
     def _read_headers(self, block: bytes) -> dict[str, str]:
         try:
+            # The limit protects from a small block that unpacks to gigabytes.
             plain = self._inflate.decompress(block, _LONGEST_HEADERS)
         except zlib.error as error:
-            raise SpdyError(f"headers that can't be read: {error}") from error
+            raise SpdyError(f"invalid headers: {error}") from error
         if self._inflate.unconsumed_tail:
-            raise SpdyError("headers without end")
+            raise SpdyError("the headers are too long")
         at = 4
         texts: list[str] = []
         for _ in range(2 * int.from_bytes(plain[:4], "big")):
             length = int.from_bytes(plain[at : at + 4], "big")
             at += 4 + length
             if at > len(plain):
-                raise SpdyError("headers that break off")
+                raise SpdyError("the headers are incomplete")
             texts.append(plain[at - length : at].decode("latin-1"))
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
@@ -171,6 +175,7 @@ class Spdy:
     def _headers(self, headers: Mapping[str, str]) -> bytes:
         texts = [text.encode("latin-1") for pair in headers.items() for text in pair]
         plain = _word(len(headers)) + b"".join(_word(len(text)) + text for text in texts)
+        # A sync flush completes the block, and keeps the state for the next one.
         return self._deflate.compress(plain) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
 
 

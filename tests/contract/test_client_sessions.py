@@ -215,7 +215,7 @@ async def test_a_forward_follows_its_pod(world: SessionWorld, connect: Connect) 
         await bench.runtime.remove_container(ids["c"])
         await bench.runtime.remove_sandbox(world.sandbox)
         assert await fetch(forward.local_port) == b""
-        assert "has no sandbox that runs" in forward.problem
+        assert "has no running sandbox" in forward.problem
         world.sandbox = await bench.sandbox(attempt=1)
         await world.put(c="httpd -p 8080 -h /etc; sleep 300")
         await answered(forward.local_port)

@@ -238,7 +238,7 @@ def test_commands_and_kubectl_agree(machine: Machine, cluster_front: Front, tmp_
     wait_until(is_reported, "why the job does not run", 60)
     wrong = machine.run("status", *given, "--context", "nowhere")
     assert wrong.returncode == 2
-    assert "there is no context 'nowhere'; there are: other, prod" in wrong.stderr
+    assert "context 'nowhere' does not exist; available: other, prod" in wrong.stderr
     refused = machine.run("stop", "--root-dir", str(machine.root), *given)
     assert refused.returncode == 2
     result = subprocess.run(

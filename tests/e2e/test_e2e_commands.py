@@ -219,8 +219,9 @@ def test_check_tries_admission(idle_machine: Site) -> None:
     path = idle_machine.machine.write("too-big.yaml", TOO_BIG)
     done = idle_machine.run("check", str(path))
     assert done.returncode == 0, "a warning is no error: another node may have the room"
-    assert f"{path}: warning: this node (this machine without pods; no agent runs) would not" in (
-        done.stdout
+    assert (
+        f"{path}: warning: this node (this machine without pods; no agent is running) would not"
+        in (done.stdout)
     )
     assert "memory: 64Ti requested, " in done.stdout
     assert "fix: lower the requests, or run it on a larger node" in done.stdout
@@ -249,7 +250,7 @@ def test_commands_on_a_machine_without_an_agent(idle_machine: Site) -> None:
     for arguments in (["status"], ["status", "-o", "json"], ["stop"]):
         done = idle_machine.run(*arguments)
         assert (done.returncode, done.stdout) == (3, "")
-        assert f"no agent runs for {idle_machine.machine.root}" in done.stderr
+        assert f"no agent is running for {idle_machine.machine.root}" in done.stderr
     done = idle_machine.run("down", "--yes")
     assert done.returncode == 0
     assert "nothing to remove" in done.stdout

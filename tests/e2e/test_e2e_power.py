@@ -96,7 +96,7 @@ def test_pods_are_terminated_at_machine_shutdown(agent: Agent, number: signal.Si
     log = agent.end(number)
     assert "Shutdown manager detected shutdown event" in log
     assert re.search(r"keeper-n1_default\(\w+\) has 15 s to end", log)
-    assert log.rstrip().endswith("stopped; the pods have ended")
+    assert log.rstrip().endswith("stopped; all pods have terminated")
     assert agent.containers() == ""
 
 
@@ -104,5 +104,5 @@ def test_pods_are_terminated_at_machine_shutdown(agent: Agent, number: signal.Si
 def test_pods_survive_a_stop_of_the_service(agent: Agent) -> None:
     log = agent.end(signal.SIGTERM)
     assert "Shutdown" not in log
-    assert log.rstrip().endswith("stopped; the containers run on")
+    assert log.rstrip().endswith("stopped; the containers keep running")
     assert "k8s_app_keeper-n1_" in agent.containers()

@@ -262,7 +262,9 @@ async def test_a_request_without_a_token_is_refused_and_starts_nothing(
         async with browser.page() as other:
             for link in ("/", f"/?token={'x' * 43}", "/x/"):
                 await other.open(server.base + link)
-                await other.until('document.body.textContent.includes("needs its link")')
+                await other.until(
+                    'document.body.textContent.includes("Open this page with the link")'
+                )
         # Another server on this machine has the same host name, so a browser treats both as one
         # site. The server even knows our path, and the visitor's browser has our cookie.
         cookies: list[str] = []

@@ -207,11 +207,11 @@ async def test_forbidden_resources_are_reported_in_their_pane() -> None:
 async def test_a_lost_server_is_reported_with_its_name() -> None:
     made = ClusterClient()
     for kind in (Node, Pod, Event):
-        made.send(kind, Lost("api.example:6443: nothing listens there"))
+        made.send(kind, Lost("api.example:6443: connection refused"))
     app = make_app(made, server=SERVER)
     async with app.run_test(size=(120, 36)) as pilot:
         await wait_for(
-            pilot, lambda: "nothing listens" in "".join(table_text(app)), "what went wrong"
+            pilot, lambda: "connection refused" in "".join(table_text(app)), "what went wrong"
         )
         assert "agent" not in "".join(table_text(app))
         # The table and the status line are drawn one after the other.

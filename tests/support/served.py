@@ -213,7 +213,7 @@ class FakeKubelet:
         if pod == "missing":
             raise LookupError(f'pods "{pod}" not found')
         if container == "once":
-            raise RestartRefused('container "once" would not come back')
+            raise RestartRefused('container "once" would not start again')
         self.restarted.append((namespace, pod, container))
 
     async def set_ephemeral_containers(

@@ -211,7 +211,7 @@ def _of_container(one: FieldDifference, container: Container, path: Path) -> _Ef
     name = container.name
     if not path:
         if one.new is None:
-            return _Effect(f"{name} is let be until the pod starts over")
+            return _Effect(f"{name} keeps running until the pod starts over")
         return _Effect(f"{name} is started")
     if path[0] == "image":
         return _Effect(f"{name} restarts", (name,))

@@ -225,18 +225,18 @@ def _remarks(
     impossible = [lack.resource for lack in lacks if lack.exceeds_node]
     if impossible:
         names = " and ".join(impossible)
-        yield f"It asks for more {names} than the node has for all pods together."
+        yield f"It requests more {names} than the node can allocate to pods."
     if leave and not verdict.admitted and not lacks:
         yield "The kubelet preempts no pod because of a port."
     elif leave and not verdict.admitted:
         yield (
-            "None of these would be preempted: a static pod yields only to a higher spec.priority,"
-            " if both pods set it."
+            "None of these would be preempted: a static pod is preempted only by a pod with a"
+            " higher spec.priority, if both pods set it."
         )
     if leave and verdict.admitted:
-        yield "The kubelet would end these pods to make room for it."
+        yield "The kubelet would preempt these pods to admit it."
     if not verdict.admitted and not leave and not lacks:
-        yield "Ending other pods would not help."
+        yield "Removing other pods would not help."
     if programs and verdict.admitted:
         yield (
             "The kubelet does not check other programs: it would admit the pod, and its sandbox"

@@ -173,7 +173,7 @@ def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[
         raise LookupError(f'container "{name}" not found in pod "{pod.metadata.name}"')
     if name and not always_restarts(pod, wanted[0]):
         raise RestartRefused(
-            f'container "{name}" would not come back once it has ended: restart the pod instead'
+            f'container "{name}" would not start again after it is stopped: restart the pod instead'
         )
     newest = [observed.newest(one.name) if observed else None for one in wanted]
     return tuple(

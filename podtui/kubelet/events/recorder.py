@@ -148,7 +148,7 @@ class EventRecorder:
             try:
                 await self._events.put(event)
             except PodtuiError as error:
-                _LOG.warning("event %s is not on record: %s", event.metadata.name, error)
+                _LOG.warning("cannot record event %s: %s", event.metadata.name, error)
             except Exception:
                 self._pending.setdefault(event.metadata.name, event)
                 raise

@@ -195,7 +195,7 @@ class Timelines:
                     meta = ObjectMeta(namespace=namespace, name=name)
                     await self._records.put("timelines", Timeline(metadata=meta, starts=starts))
             except PodtuiError as error:
-                _LOG.warning("timeline of %s/%s is not on record: %s", namespace, name, error)
+                _LOG.warning("cannot record the timeline of %s/%s: %s", namespace, name, error)
             except Exception:
                 self._dirty[namespace, name] = None
                 raise

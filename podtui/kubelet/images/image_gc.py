@@ -210,7 +210,7 @@ class ImageCollector:
                 raise
             except EngineConflict as error:
                 # A container outside podtui uses the image; it is not in our container list.
-                _LOG.info("image %s stays: %s", image.id, error)
+                _LOG.info("image %s is not removed: %s", image.id, error)
                 continue
             except EngineError as error:
                 failure = error

@@ -64,7 +64,7 @@ class ImageWork:
         try:
             await self._runtime.remove_image(image.id)
         except EngineConflict as error:
-            raise EngineConflict(f"{name} stays: {error}") from error
+            raise EngineConflict(f"{name} was not removed: {error}") from error
         await self._changed(one.id for one in images if one.id != image.id)
 
     async def prune(self, ids: Collection[str]) -> PrunedImages:

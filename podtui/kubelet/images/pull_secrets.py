@@ -89,7 +89,7 @@ def _entries(name: str, secret: Secret) -> Iterator[_Entry]:
             yield _Entry(_registry_path(registry), auth)
     except (ValueError, KeyError, TypeError, AttributeError):
         # "from None": the parser's traceback would show the content of the Secret.
-        raise BadPullSecret(f'secret "{name}": {key} is no registry configuration') from None
+        raise BadPullSecret(f'secret "{name}": {key} is not a registry configuration') from None
 
 
 def _value(secret: Secret, key: str) -> str | None:

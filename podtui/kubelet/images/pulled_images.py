@@ -61,7 +61,7 @@ class PulledImages:
             try:
                 await asyncio.to_thread(write_private, self._path, text.encode())
             except OSError as error:
-                _LOG.warning("%s is not written: %s", self._path, error)
+                _LOG.warning("cannot write %s: %s", self._path, error)
 
 
 def _read(path: Path) -> dict[str, frozenset[str]]:

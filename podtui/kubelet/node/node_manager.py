@@ -52,7 +52,7 @@ SHUTTING_DOWN: Final = "node is shutting down"
 _OWN: Final = frozenset({CPUS, ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT})
 """The annotations that only this kubelet sets."""
 UNWATCHED: Final = (
-    "pressure: the engine is on another machine, whose memory, disk and processes are not seen"
+    "pressure: the engine is on another machine, whose memory, disk and processes are not observed"
 )
 
 
@@ -239,7 +239,7 @@ class NodeManager:
             try:
                 await self._nodes.renew_lease(LEASE_SECONDS)
             except PodtuiError as error:
-                _LOG.warning("the node's lease is not renewed: %s", error)
+                _LOG.warning("cannot renew the node's lease: %s", error)
             await self._clock.sleep(LEASE_PERIOD)
 
     def _record_changes(self, status: NodeStatus) -> None:
@@ -262,7 +262,7 @@ class NodeManager:
             try:
                 await self._update()
             except PodtuiError as error:
-                _LOG.warning("the node's record is not written: %s", error)
+                _LOG.warning("cannot write the node's record: %s", error)
             except Exception as error:
                 await self._report_failure(f"{type(error).__name__}: {error}")
                 raise

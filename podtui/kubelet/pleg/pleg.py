@@ -79,8 +79,12 @@ class Pleg:
         self._on_change = on_change
         self._is_busy = is_busy
         self._observer = PodObserver(runtime)
+        # The states of a pod's objects when they were last inspected. As long as lists show the
+        # same, nothing is inspected: a relist of quiet pods is a single call.
         self._signatures: dict[str, Signature] = {}
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Ordered sets of the pods to refresh. For `_dirty`, a busy worker defers the refresh; for
+        # `_forced` it does not.
         self._dirty: dict[str, None] = {}
         self._forced: dict[str, None] = {}
         self._ended: dict[str, dict[str, str]] = {}
@@ -107,6 +111,8 @@ class Pleg:
         self._link.answered()
 
     async def _relist(self) -> None:
+        # The order is taken before the list: an observation is at least as new as its order. A list
+        # that takes long therefore cannot overwrite what a later, quicker one has shown.
         order = self._cache.begin()
         snapshot = await self._runtime.list()
         boxes: dict[str, list[SandboxRecord]] = {}
@@ -116,6 +122,7 @@ class Pleg:
         for container in snapshot.containers:
             found.setdefault(container.pod_uid, []).append(container)
         whole = True
+        # Pods of earlier lists are included: those that are in no list now are gone.
         for uid in boxes.keys() | found.keys() | self._signatures.keys():
             try:
                 await self._apply(uid, order, boxes.get(uid, ()), found.get(uid, ()))
@@ -124,6 +131,7 @@ class Pleg:
             except EngineError as error:
                 whole = False
                 _LOG.warning("pod %s cannot be inspected: %s", uid, error)
+        # Only if all pods could be read does the list prove that every cached pod is up to date.
         if whole:
             self._cache.touch_all(order)
 
@@ -166,6 +174,7 @@ class Pleg:
         containers: Sequence[ContainerRecord],
     ) -> bool:
         sign = signature(sandboxes, containers)
+        # While another list is being applied to the pod, its signature is about to change.
         if self._signatures.get(uid, frozenset()) == sign and not self._locked(uid):
             self._cache.touch(uid, order)
             return False
@@ -210,6 +219,8 @@ class Pleg:
                     pass
                 else:
                     self._relist_soon.clear()
+                    # The stream has just been opened, and does not report what happened before.
+                    # This relist must not wait for the long period of a healthy stream.
                     due = min(due, self._clock.monotonic() + self._config.relist_period)
                     continue
             await self._link.wait_ready()
@@ -232,6 +243,7 @@ class Pleg:
                 self._streaming = True
                 self._relist_soon.set()
                 async for event in self._runtime.events():
+                    # Each exec probe causes exec events, and changes nothing that is observed.
                     if event.pod_uid and not event.action.startswith("exec"):
                         if event.action in ENDS:
                             self._ended.setdefault(event.pod_uid, {})[event.id] = event.action
@@ -260,6 +272,7 @@ class Pleg:
             uids, self._dirty = list(self._dirty), {}
             busy = [uid for uid in uids if self._is_busy(uid)]
             if busy:
+                # A busy worker refreshes its pod itself. Check later that it did.
                 loop = asyncio.get_running_loop()
                 loop.call_later(BUSY_DELAY, self._refresh_unseen, busy, self._cache.order)
             refreshed = [uid for uid in uids if uid not in set(busy)]

@@ -361,7 +361,7 @@ class PodWorkers:
                     delay = await self._step(worker)
             except EngineUnavailable as error:
                 self._link.suspect(error)
-                _LOG.warning("pod %s: the engine is gone: %s", pod_ref(worker.pod), error)
+                _LOG.warning("pod %s: the engine is unavailable: %s", pod_ref(worker.pod), error)
                 delay = ENGINE_RETRY
             except PodtuiError as error:
                 _LOG.warning("pod %s: %s", pod_ref(worker.pod), error)

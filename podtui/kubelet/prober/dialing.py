@@ -22,7 +22,7 @@ from podtui.kubelet.types import ObservedPod, ObservedSandbox
 from podtui.runtime.protocol import EngineInfo, Runtime, SandboxState
 
 LOOPBACK: Final = "127.0.0.1"
-ENTERING: Final = "that takes root or the user of a rootless engine, on the engine's machine"
+ENTERING: Final = "this requires root, or the user of a rootless engine, on the engine's machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Unreachable:
 
 def probe_port(port: IntOrString, container: Container) -> int | Unreachable:
     """Resolve the port of a probe: a number, or the name of a port of the container."""
+    # A kubelet resolves probes and hooks differently: for a probe a name precedes a number, for a
+    # hook a number precedes a name, and a missing port is 80.
     number = port if isinstance(port, int) else _named(port, container)
     if number is None:
         try:
@@ -121,8 +123,11 @@ class PodAddresses:
         if sandbox is None or not sandbox.ips:
             return Unreachable("the pod has no address")
         ip = sandbox.ips[0]
+        # Before the first connection to the engine, the usual case is assumed.
         if engine is None or (engine.routable_pods and sandbox.routable):
             return Address(ip, port)
+        # The pod's network comes first: it has all ports of the pod, the machine only published
+        # ones.
         if sandbox.enterable:
             return Address(ip, port, sandbox.id)
         published = _published(pod, port) if _publishes_on_loopback(engine) else None
@@ -180,6 +185,7 @@ async def open_connection(
         on_failure.callback(sock.close)
         await asyncio.get_running_loop().sock_connect(sock, (address.host, address.port))
         opened = await asyncio.open_connection(sock=sock)
+        # From here on the streams own the socket.
         on_failure.pop_all()
         return opened
 
@@ -194,6 +200,8 @@ async def connect(
         async with asyncio.timeout(timeout):
             _, writer = await open_connection(address, sock)
     except OSError as error:
+        # Our own timeout has no errno. A timeout of the kernel (ETIMEDOUT) is a failed connect to
+        # Go.
         if isinstance(error, TimeoutError) and error.errno is None:
             return failure(dial_timeout(address))
         return failure(dial_error(address, error))
@@ -224,5 +232,6 @@ def read_error(address: Address, error: OSError) -> str:
 def _reason(error: OSError) -> str:
     if error.errno is None:
         return str(error)
+    # Go writes the texts of system errors in lower case.
     text = os.strerror(error.errno)
     return text[:1].lower() + text[1:]

@@ -206,7 +206,7 @@ class Prober:
         """
         spec, newest = worker.spec(), self._newest(worker.uid, worker.name)
         if spec is None or newest is None or newest.state is not ContainerState.RUNNING:
-            raise LookupError(f'container "{worker.name}" does not run')
+            raise LookupError(f'container "{worker.name}" is not running')
         began, clock = self._clock.now(), self._clock.monotonic()
         outcome = await self._handlers.run(worker.pod, spec[0], newest.id, spec[1])
         return probe_run(outcome, began, self._clock.monotonic() - clock)
@@ -316,7 +316,7 @@ class Prober:
         for (name, kind), worker in workers.items():
             if (name, kind.value) == (container, probe):
                 return await self._run_once(worker)
-        raise LookupError(f'container "{container}" has no {probe} probe under way')
+        raise LookupError(f'container "{container}" has no active {probe} probe')
 
     def _trigger_readiness_probe(self, pod: Pod, newest: ObservedContainer) -> None:
         worker = self._pods.get(pod.metadata.uid, {}).get((newest.name, ProbeKind.READINESS))

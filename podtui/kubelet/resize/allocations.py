@@ -53,6 +53,7 @@ def allocation_of(pod: Pod) -> Allocation:
 
 
 def _same_amounts(left: Mapping[str, str], right: Mapping[str, str]) -> bool:
+    # Equal texts are the rule, and parsing is slow; ``1000m`` and ``1`` are equal amounts.
     return left == right or (
         left.keys() == right.keys()
         and all(parse_quantity(text) == parse_quantity(right[name]) for name, text in left.items())
@@ -82,6 +83,7 @@ def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
         return structs.replace(container, resources=resources)
 
     spec = pod.spec
+    # Most pods are never resized: nothing is copied for them.
     init = tuple([allocated(one) for one in spec.initContainers])
     regular = tuple([allocated(one) for one in spec.containers])
     same = all(
@@ -107,6 +109,7 @@ def with_pod_limits(pod: Pod, container: Container) -> ResourceRequirements:
     pod."""
     resources = container.resources
     shared = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    # A container without a limit of its own may use what the whole pod may use, but no more.
     missing = {
         name: shared[name]
         for name in RESIZABLE
@@ -165,6 +168,10 @@ class Allocations:
     def __init__(self, root_dir: str, clock: Clock) -> None:
         self._path = Path(root_dir) / FILE_NAME if root_dir else None
         self._clock = clock
+        # Two tables, because a resize has two steps: the node admits the new amounts (allocated),
+        # then the engine applies them (actuated). While they differ, the resize is in progress.
+        # Both are on disk, so that a restarted agent neither admits a resize twice nor forgets to
+        # apply it.
         self._allocated = _Table()
         self._actuated = _Table()
         self._changed = asyncio.Event()
@@ -197,6 +204,8 @@ class Allocations:
     def adopt(self, pod: Pod, running: Collection[Container]) -> None:
         """Assume that unknown running containers have the pod's allocated resources."""
         known = self._actuated.known.get(pod.metadata.uid)
+        # A running container without a record was started before the file was lost. podtui starts
+        # containers with the allocated resources, so these are assumed.
         names = () if known is None else known.containers
         fresh = [one for one in running if one.name not in names]
         self._actuate(pod, {one.name: with_pod_limits(pod, one) for one in fresh})
@@ -245,7 +254,7 @@ class Allocations:
                 return
             kept = msgspec.json.decode(data, type=_Kept)
         except (OSError, ValueError, RecursionError) as error:
-            _LOG.warning("%s is not read: %s", self._path, error)
+            _LOG.warning("cannot read %s: %s", self._path, error)
             return
         for table, found in ((self._allocated, kept.allocated), (self._actuated, kept.actuated)):
             for uid, allocation in found.items():
@@ -262,6 +271,7 @@ class Allocations:
         """Write pending changes now."""
         if not self._changed.is_set():
             return
+        # Cleared before the data is collected: a change during the write causes another write.
         self._changed.clear()
         if self._path is None:
             return
@@ -272,7 +282,8 @@ class Allocations:
             await asyncio.to_thread(write_private, self._path, data)
             self._unwritten = ""
         except OSError as error:
+            # Log each error once: on a full disk, every retry fails in the same way.
             if self._unwritten != str(error):
-                _LOG.warning("%s is not written, and will be again: %s", self._path, error)
+                _LOG.warning("cannot write %s, retrying: %s", self._path, error)
             self._unwritten = str(error)
             self._changed.set()

@@ -98,6 +98,8 @@ class _Search:
         self.topology = topology
         self.needed = count
         self.taken: CpuSet = frozenset()
+        # The larger unit is taken first. Usually a socket has several NUMA nodes, but a node can
+        # also span several sockets.
         self.numa_first = len(topology.sockets) >= len(topology.numa_nodes)
         self._free = available & topology.all
         self._available = len(available)
@@ -180,6 +182,7 @@ class _Search:
         free = topology.in_caches((cache,), self._free)
         cores = sorted({topology.cpus[cpu].core for cpu in free})[: -(-self.needed // per_core)]
         cpus = sorted(topology.in_cores(cores, self._free))
+        # Whole cores hold an even number: of the last core, one CPU stays free.
         if self.needed % 2 and per_core > 1 and len(cpus) > self.needed:
             cpus = cpus[:-1]
         if len(cpus) == self.needed:
@@ -258,6 +261,8 @@ class _Search:
         per_node = (groups - 1) // len(topology.numa_nodes) + 1
         needed = (self.needed - 1) // group + 1
         available = len({topology.cpus[cpu].numa for cpu in self._free})
+        # At least the nodes that suffice if all of their CPUs are free; at most one for each group,
+        # and none without free CPUs.
         return range((needed - 1) // per_node + 1, min(needed, available) + 1)
 
 
@@ -274,6 +279,7 @@ def _best_distribution(search: _Search, size: int, count: int, group: int) -> _D
     best_balance = math.inf
     share = count // size // group * group
     for combo in combinations(nodes, size):
+        # No other combination can be more even than this one.
         if best_balance == 0:
             break
         free = {node: len(search.in_numa(node)) for node in nodes}
@@ -303,6 +309,7 @@ def _best_remainder(
             if sum(free[node] // group for node in subset) * group < rest:
                 continue
             left, missing = dict(free), rest
+            # One group from each node in turn, as `take_distributed` takes them.
             while missing > 0:
                 for node in subset:
                     if missing and left[node] >= group:

@@ -534,4 +534,4 @@ def _write_files(files: Iterable[tuple[Path, bytes]]) -> None:
         try:
             write_private(path, data)
         except OSError as error:
-            _LOG.warning("%s is not written: %s", path, error)
+            _LOG.warning("cannot write %s: %s", path, error)

@@ -32,9 +32,9 @@ from podtui.kubelet.stats.usage_history import UsageHistory
 PROBE_POLL_PERIOD: Final = 0.5
 """Seconds between two checks of the probes for a waiting client."""
 LONGEST_WAIT: Final = 60.0
-OF_HOST: Final = "the pod is on the node's network, whose traffic is not its own"
+OF_HOST: Final = "the pod uses the node's network, so its own traffic is not measured"
 UNREPORTED_NETWORK: Final = "the engine does not report this pod's network traffic"
-UNREPORTED_DISK: Final = "neither the engine nor the kernel counts it here"
+UNREPORTED_DISK: Final = "neither the engine nor the kernel measures it"
 UNREPORTED_STORAGE: Final = "the engine's storage driver does not report the size of containers"
 
 

@@ -321,7 +321,7 @@ class UsageBook:
             self._broken = False
         except PodtuiError as error:
             if not self._broken:
-                _LOG.warning("the history of usage is not on record: %s", error)
+                _LOG.warning("cannot record the usage history: %s", error)
             self._broken = True
 
     def _write(

@@ -313,7 +313,7 @@ class StatusManager:
                 else:
                     await self._write_mirror(target)
             except PodtuiError as error:
-                _LOG.warning("the record of %s is not written: %s", target, error)
+                _LOG.warning("cannot write the record of %s: %s", target, error)
                 self._failed[target] = None
             except Exception:
                 self._failed[target] = None
@@ -343,7 +343,7 @@ class StatusManager:
         record = await self._pods.get(*key)
         if record is not None and not is_mirror(record):
             if entry is not None:
-                _LOG.warning("static pod %s/%s has no record: an API pod has the name", *key)
+                _LOG.warning("static pod %s/%s has no record: an API pod has the same name", *key)
             self._written.pop(key, None)
             return
         if key in self._ended:

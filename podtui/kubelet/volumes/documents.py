@@ -75,7 +75,7 @@ def _kept(old: _ByName[_Document], new: _ByName[_Document]) -> _ByName[_Document
         if known.immutable and name in new and new[name] != known
     }
     for namespace, name in frozen:
-        _LOG.warning("%s/%s is immutable: its change is not taken", namespace, name)
+        _LOG.warning("%s/%s is immutable: its change is ignored", namespace, name)
     return {**new, **frozen} if frozen else new
 
 

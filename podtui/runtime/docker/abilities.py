@@ -290,7 +290,7 @@ def _without_all_capabilities(host: Json) -> Json | None:
 
 LOW_OOM_SCORE: Final = Fallback(
     ability="lower_oom_score",
-    words="the OOM score is not lowered: the engine may not (it lacks CAP_SYS_RESOURCE)",
+    words="the OOM score is not lowered: the engine lacks CAP_SYS_RESOURCE",
     # runc sets the score before it can report an error of its own.
     hints=("oom_score_adj", "can't get final child's PID from pipe"),
     without=_without_low_oom_score,
@@ -298,7 +298,7 @@ LOW_OOM_SCORE: Final = Fallback(
 ALL_CAPABILITIES: Final = Fallback(
     ability="all_capabilities",
     words="the container runs without CAP_SYS_RESOURCE, and without the host's device nodes "
-    "where it is privileged: the engine itself has not got that capability",
+    "where it is privileged: the engine itself lacks that capability",
     hints=("unable to apply caps", "capability not supported", "capset"),
     without=_without_all_capabilities,
 )

@@ -327,4 +327,4 @@ def _text(raw: bytes) -> str:
 
 
 def _broken() -> EngineError:
-    return EngineError("the engine sent a broken archive")
+    return EngineError("the engine sent a malformed archive")

@@ -156,7 +156,7 @@ class Containers:
             if status.record.state is ContainerState.RUNNING:
                 return Started(id=container_id)
             if status.record.state is not ContainerState.CREATED:
-                raise ContainerStartError(f"container {container_id[:12]} has run before")
+                raise ContainerStartError(f"container {container_id[:12]} was already started once")
         known = self._waiting.pop(container_id, None)
         if link.is_podman and known is not None:
             await self._require_sandbox(known[1])

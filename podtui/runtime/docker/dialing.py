@@ -49,6 +49,8 @@ class NamespaceSockets:
     """
 
     def __init__(self) -> None:
+        # With a single thread, requests and responses alternate: a response does not say to which
+        # request it belongs.
         self._thread = ThreadPoolExecutor(1, "netns")
         self._helper: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -60,6 +62,8 @@ class NamespaceSockets:
             self._thread, self._open, pid, family, ips
         )
         try:
+            # A thread cannot be cancelled. A socket that arrives after the caller is gone is
+            # closed.
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             future.add_done_callback(_close_opened)
@@ -95,6 +99,9 @@ class NamespaceSockets:
         channel, helper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel.settimeout(_HELPER_SECONDS)
         with helper_end:
+            # The helper needs only the standard library (-I, -S), so that the user's environment
+            # cannot change what it imports. In a session of its own it does not get the terminal's
+            # Ctrl-C.
             self._helper = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(HELPER), str(pid)],
                 stdin=helper_end.fileno(),
@@ -164,6 +171,8 @@ class Dialing:
         info = self._connection.link.info
         status = await self._ready(sandbox_id)
         async with AsyncExitStack() as stack:
+            # In the order of how much they reach: inside, also the pod's loopback; ``nc`` comes
+            # last, because it needs an image that has it and a process for each connection.
             sock = await self._inside(status, port)
             if sock is None and (host := _host(info, status)):
                 sock = await _outside(host, port)
@@ -194,6 +203,8 @@ class Dialing:
                 else:
                     on_failure.pop_all()
                     return sock
+        # A refusal inside the namespace is final: nothing listens there, so no other method can
+        # reach it. If no socket could be opened at all, the next method is tried.
         if failures:
             raise _refused(port, failures[0]) from failures[0]
         return None
@@ -205,7 +216,8 @@ class Dialing:
         running = await self._running(record.id, record.uid)
         if not running:
             raise EngineError(
-                f"port {port} of the pod can only be reached through a container, and none runs"
+                f"port {port} of the pod can only be reached through a container, but none is"
+                " running"
             )
         command = ("nc", _LOOPBACK, str(port))
         session = await stack.enter_async_context(
@@ -240,7 +252,7 @@ class PortChannel(SocketChannel):
         except OSError as error:
             reason = error.strerror or error
             raise EngineError(
-                f"the connection to port {self._port} of the pod broke: {reason}"
+                f"the connection to port {self._port} of the pod failed: {reason}"
             ) from error
 
 
@@ -261,6 +273,7 @@ class CommandChannel:
                 self._complaint = (self._complaint + data)[-1024:]
         except ExecStartError as error:
             raise self._no_command() from error
+        # The output has ended: the peer closed the connection (0), or ``nc`` failed.
         code = await self._session.exit_code()
         if code in _NOT_FOUND:
             raise self._no_command()
@@ -274,7 +287,7 @@ class CommandChannel:
     def _no_command(self) -> EngineError:
         return EngineError(
             f"port {self._port} of the pod can only be reached through a container,"
-            " and that has no nc"
+            " which does not have nc"
         )
 
     async def write(self, data: bytes) -> None:
@@ -288,6 +301,8 @@ def _host(info: EngineInfo, status: SandboxStatus) -> str:
     """Return the pod address that this machine can dial; empty if it would reach another host."""
     if status.host_network:
         return _LOOPBACK if info.local_host_network else ""
+    # `routable_pods` is about the engine, `routable` about this pod: this machine's route to its
+    # address may lead to another host.
     return status.ips[0] if info.routable_pods and status.routable and status.ips else ""
 
 

@@ -30,6 +30,7 @@ _LONGEST_HEAD: Final = 64 * 1024
 class Channel(ABC):
     """A `podtui.runtime.protocol.Duplex` that can be closed from any task. Raises OSError."""
 
+    # Bytes that came with the head of the response: the process may have written already.
     _first = b""
 
     async def read(self) -> bytes:
@@ -77,9 +78,11 @@ class SocketChannel(Channel):
     async def end(self) -> None:
         if not self._ended:
             self._ended = True
+            # A half-close: the process sees the end of its input, and its output still arrives.
             self._socket.shutdown(socket.SHUT_WR)
 
     def shut(self) -> None:
+        # Not close(): another task may wait for this descriptor, whose number could be reused.
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -105,7 +108,7 @@ class TlsChannel(Channel):
         await self._writer.drain()
 
     async def end(self) -> None:
-        raise EngineError("the end of input cannot be sent to an engine over TLS")
+        raise EngineError("standard input cannot be closed over a TLS connection to the engine")
 
     def shut(self) -> None:
         self._writer.transport.abort()
@@ -123,12 +126,14 @@ async def hijack(
 
     Raises `Refused`, OSError, TimeoutError.
     """
+    # Only connecting and the head of the response have timeouts: the stream may be silent for days.
     async with asyncio.timeout(CONNECT_SECONDS):
         channel = await _connect(endpoint)
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             await channel.write(_request(endpoint, path, query or {}, body))
             await _upgraded(channel)
+    # Also if the caller is cancelled: nobody else has the channel yet.
     except BaseException:
         await channel.close()
         raise
@@ -181,6 +186,7 @@ def _request(
     endpoint: Endpoint, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None
 ) -> bytes:
     content = b"" if body is None else json.dumps(body).encode()
+    # HTTP/1.1 requires a Host, which means nothing on a unix socket.
     host = "engine" if endpoint.socket_path else urlsplit(endpoint.http_url).netloc
     lines = (
         f"POST {path}{'?' + urlencode(query) if query else ''} HTTP/1.1",
@@ -199,13 +205,16 @@ async def _upgraded(channel: Channel) -> None:
     while b"\r\n\r\n" not in received:
         piece = await channel.read()
         if not piece or len(received) > _LONGEST_HEAD:
-            raise ConnectionError("the engine's answer broke off")
+            raise ConnectionError("the engine's response is incomplete")
         received += piece
     head, _, rest = received.partition(b"\r\n\r\n")
     status, headers = _head(head)
+    # An engine that ignores the upgrade answers 200. The stream begins after the head in both
+    # cases.
     if status in (101, 200):
         channel.put_back(rest)
         return
+    # A refusal is an ordinary response, whose body has the engine's message.
     wanted = min(int(headers.get("content-length", "0")), _LONGEST_HEAD)
     while len(rest) < wanted and (piece := await channel.read()):
         rest += piece
@@ -220,6 +229,6 @@ def _head(head: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(None, 2)
     if len(words) < 2 or not words[1].isdigit():
-        raise ConnectionError(f"not an answer of an engine: {first[:100]!r}")
+        raise ConnectionError(f"not a response of a container engine: {first[:100]!r}")
     pairs = (line.partition(":") for line in lines)
     return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}

@@ -249,7 +249,8 @@ async def _describe(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any],
     api = min(offered, _numbers(API_VERSION))
     if api < _OLDEST_API:
         raise EngineUnavailable(
-            f"{endpoint.url}: the engine speaks API {version['ApiVersion']}, 1.40 is needed"
+            f"{endpoint.url}: the engine supports API {version['ApiVersion']}; 1.40 or newer is"
+            " required"
         )
     return version, info, ".".join(map(str, api))
 

@@ -211,7 +211,7 @@ def _probe(endpoint: Endpoint) -> str:
     if scheme == "ssh":
         return "ssh is not supported; forward the socket: ssh -L /tmp/e.sock:/var/run/docker.sock"
     if scheme not in ("unix", "tcp", "http", "https"):
-        return "not an address of an engine: unix://PATH or tcp://HOST:PORT"
+        return "not a valid engine address: use unix://PATH or tcp://HOST:PORT"
     try:
         connection = _connection(endpoint)
         try:
@@ -224,7 +224,7 @@ def _probe(endpoint: Endpoint) -> str:
     except PermissionError:
         return "permission denied: the socket belongs to another user or group"
     except ConnectionRefusedError:
-        return "nothing listens; start the engine (systemctl start docker)"
+        return "connection refused; start the engine (systemctl start docker)"
     except TimeoutError:
         return f"no answer within {PROBE_SECONDS:g} s"
     except (OSError, ValueError, http.client.HTTPException) as error:
@@ -232,5 +232,5 @@ def _probe(endpoint: Endpoint) -> str:
     return (
         ""
         if status == 200
-        else f"answers with HTTP status {status}, which is not a response of an engine"
+        else f"responds with HTTP status {status}; a container engine would respond with 200"
     )

@@ -104,8 +104,8 @@ class Volumes:
     async def _apply_update(self, sandbox_id: str, store: SandboxStore, update: Update) -> None:
         if store.pause_version != PAUSE_VERSION:
             raise EngineError(
-                "the pod's sandbox is of another version of podtui, which can't replace files in"
-                " one step: they stay as they are until the sandbox is recreated"
+                "the pod's sandbox was created by another version of podtui, which can't replace"
+                " files atomically: they are not updated until the sandbox is recreated"
             )
         await upload(self._connection.link, sandbox_id, update.uploads)
         paths = [posixpath.join(POD_DIRECTORY, path) for path in (*update.switch, *update.gone)]

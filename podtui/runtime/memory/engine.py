@@ -76,7 +76,7 @@ SIMULATED: Final = EngineInfo(
     routable_pods=False,
     local_host_network=False,
     runtimes=("runc",),
-    lacking=("real processes: every container is simulated, none can be dialled",),
+    lacking=("real processes: every container is simulated and accepts no connections",),
 )
 
 
@@ -292,7 +292,7 @@ class MemoryEngine:
         if cell.running:
             return
         if cell.record.state is not ContainerState.CREATED:
-            raise ContainerStartError(f"container {cell.record.id[:12]} has run before")
+            raise ContainerStartError(f"container {cell.record.id[:12]} was already started once")
         problem = self._start_problem(cell)
         if problem:
             cell.set_state(ContainerState.EXITED)

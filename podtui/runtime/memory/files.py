@@ -152,7 +152,7 @@ class ContainerFiles:
                 relative = full.removeprefix(mounted.at).lstrip("/")
                 joined = "/".join(part for part in (mounted.prefix.strip("/"), relative) if part)
                 return mounted, joined
-        raise AssertionError("the root directory holds every path")
+        raise AssertionError("the root directory contains every path")
 
     def read(self, path: str) -> bytes | None:
         """Return None if there is no such file."""
@@ -229,7 +229,7 @@ async def unpack(files: ContainerFiles, directory: str, content: AsyncIterator[b
     buffer = io.BytesIO()
     async for piece in content:
         if buffer.tell() + len(piece) > _MOST_BYTES:
-            raise EngineError(f"a simulated container takes no more than {_MOST_BYTES} bytes")
+            raise EngineError(f"a simulated container accepts at most {_MOST_BYTES} bytes")
         buffer.write(piece)
     buffer.seek(0)
     try:

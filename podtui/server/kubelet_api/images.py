@@ -71,7 +71,7 @@ class ImageRoutes:
     async def pull(self, request: web.Request) -> web.StreamResponse:
         image = request.query.get("image", "")
         if parse_image_reference(image) is None:
-            raise bad_request(f'image: Invalid value: "{image}": that is no name of an image')
+            raise bad_request(f'image: Invalid value: "{image}": not a valid image name')
 
         async def produce(outflow: Outflow) -> None:
             def report(step: PullStep) -> None:
@@ -82,7 +82,7 @@ class ImageRoutes:
             except EngineUnavailable as error:
                 report(PullStep(error=f"the engine does not answer: {error}"))
             except EngineError as error:
-                report(PullStep(error=str(error) or "the engine gives no reason"))
+                report(PullStep(error=str(error) or "the engine reported no reason"))
             outflow.end()
 
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})

@@ -69,7 +69,7 @@ class InsightRoutes:
         namespace, pod = request.match_info["namespace"], request.match_info["pod"]
         container, probe = request.query.get("container", ""), request.query.get("probe", "")
         if not container or not probe:
-            raise StatusError(400, "container and probe must be given")
+            raise StatusError(400, "container and probe are required")
         try:
             run = await self._insights.run_probe(namespace, pod, container, probe)
         except LookupError as error:

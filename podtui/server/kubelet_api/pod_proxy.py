@@ -245,9 +245,9 @@ async def _send_body(request: web.Request, connection: HttpConnection, *, chunke
         if chunked:
             await connection.send_chunk(b"")
     except ConnectionError as error:
-        log.debug("the pod reads no more of the request: %s", error)
+        log.debug("the pod stopped reading the request: %s", error)
     except web.RequestPayloadError as error:
-        log.debug("the body of the request is broken: %s", error)
+        log.debug("the body of the request is malformed: %s", error)
         connection.abort()
 
 

@@ -52,7 +52,7 @@ class WhatIfRoutes:
         first = errors[0]
         place = f"line {first.line}: " if first.line else ""
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        text = f"the manifest makes no pod: {place}{first.text}{more}"
+        text = f"the manifest does not define a valid pod: {place}{first.text}{more}"
         raise StatusError(422, text, details=StatusDetails(kind="Pod", causes=found))
 
 

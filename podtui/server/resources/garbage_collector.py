@@ -197,7 +197,7 @@ class GarbageCollector:
             policy=policy,
             check=check,
         )
-        log.info("%s %s/%s: its owner is gone", record, meta.namespace, meta.name)
+        log.info("%s %s/%s: its owner no longer exists", record, meta.namespace, meta.name)
 
 
 def references(meta: ObjectMeta) -> tuple[OwnerReference, ...]:

@@ -651,7 +651,10 @@ def _mirror_warnings(item: Any) -> Iterable[str]:
     """Warn that only its manifest ends a static pod, because the record is created again."""
     if isinstance(item, Pod) and is_mirror(item):
         path = item.metadata.annotations.get(MANIFEST_PATH, "its manifest")
-        yield f"the static pod runs on, and its record comes back: remove {path} to end it"
+        yield (
+            "the static pod keeps running and its mirror pod is recreated;"
+            f" delete {path} to stop it"
+        )
 
 
 def _same(value: Any, other: Any) -> bool:

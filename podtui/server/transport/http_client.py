@@ -110,7 +110,7 @@ async def _up(far: socket.socket, stream: Duplex) -> None:
             if not broken:
                 await stream.write(data)
         except EngineError as error:
-            log.debug("the pod reads no more: %s", error)
+            log.debug("the pod stopped reading: %s", error)
             broken = True
     if not broken:
         await stream.end()
@@ -122,7 +122,7 @@ async def _down(stream: Duplex, far: socket.socket) -> None:
         while data := await stream.read():
             await loop.sock_sendall(far, data)
     except EngineError as error:
-        log.debug("the connection to the pod broke: %s", error)
+        log.debug("the connection to the pod failed: %s", error)
     except ConnectionError:
         return  # Our side is closed.
     far.shutdown(socket.SHUT_WR)

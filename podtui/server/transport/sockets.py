@@ -134,7 +134,7 @@ class Sockets:
         """Count a session. Raises `StatusError` 429 if too many are open."""
         most = MOST_OPEN if is_local(request) else MOST_OPEN - RESERVED
         if self._open >= most:
-            message = f"{self._open} sessions are open, and there can be at most {most}"
+            message = f"{self._open} sessions are open; the maximum is {most}"
             raise StatusError(429, message, reason="TooManyRequests")
         self._open += 1
         try:

@@ -36,6 +36,7 @@ def negotiated(request: web.Request, served: Sequence[str]) -> str:
     lines = request.headers.getall(_HEADER, [])
     offered = [name.strip() for line in lines for name in line.split(",") if name.strip()]
     if not offered:
+        # ``served`` begins with the newest protocol.
         return served[-1]
     for name in offered:
         if name in served:
@@ -57,6 +58,7 @@ class UpgradedSocket:
 
     def __init__(self, headers: Mapping[str, str], clock: Clock) -> None:
         self.response = web.StreamResponse(status=101, headers=headers)
+        # The session owns the connection: aiohttp must not wait for another request on it.
         self.response.force_close()
         self._clock = clock
         self._last = clock.monotonic()
@@ -67,6 +69,8 @@ class UpgradedSocket:
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("the client has left")
+        # Before the answer 101: a client may send frames as soon as it has the answer, and aiohttp
+        # would read them as a request.
         self._inflow = _Inflow(transport)
         transport.set_protocol(self._inflow)
         await self.response.prepare(request)
@@ -82,6 +86,8 @@ class UpgradedSocket:
         """Return when there is room for more. Raises ConnectionError if the client has
         disconnected."""
         self._last = self._clock.monotonic()
+        # Only reading is taken over. Writing goes through aiohttp, which waits while the transport
+        # is full.
         await self.response.write(data)
 
     async def ping(self) -> None:
@@ -117,6 +123,8 @@ class _Inflow(asyncio.Protocol):
     """Buffers received bytes; a full buffer stops the transport from reading."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
+        # aiohttp's protocol still gets all events except the data: it has to learn that the
+        # connection ended, and its writer waits for `resume_writing`.
         before = transport.get_protocol()
         assert isinstance(before, asyncio.Protocol)
         self._before = before
@@ -133,6 +141,7 @@ class _Inflow(asyncio.Protocol):
                 return b""
             self._changed.clear()
             await self._changed.wait()
+        # Everything at once: the parser of frames accepts pieces of any size.
         data, self._buffer = bytes(self._buffer), bytearray()
         if self._paused:
             self._paused = False
@@ -142,11 +151,13 @@ class _Inflow(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         self._changed.set()
+        # When reading is paused, the buffers of the kernels fill up, and the client has to wait.
         if len(self._buffer) >= _MOST_WAITING and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 
     def eof_received(self) -> bool | None:
+        # The answer of aiohttp's protocol decides whether the transport stays open for writing.
         self._ended = True
         self._changed.set()
         return self._before.eof_received()

@@ -102,8 +102,8 @@ def bind(path: Path) -> socket.socket:
     """Return a listening socket at ``path``. Blocks while it tries to connect to a stale one."""
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise PodtuiError(
-            f"cannot listen on {path}: a socket's path may have {_LONGEST_PATH} bytes; "
-            "choose a shorter root directory"
+            f"cannot listen on {path}: the path of a socket must have at most {_LONGEST_PATH}"
+            " bytes; choose a shorter root directory"
         )
     try:
         _refuse_taken(path)
@@ -131,7 +131,7 @@ def _refuse_taken(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise PodtuiError(f"{path} is in the way: it is not a socket")
+        raise PodtuiError(f"{path} exists, but is not a socket")
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
         probe.settimeout(1.0)
         try:
@@ -140,4 +140,4 @@ def _refuse_taken(path: Path) -> None:
             return
         except TimeoutError:
             pass
-    raise PodtuiError(f"another server listens on {path}")
+    raise PodtuiError(f"another server is already listening on {path}")

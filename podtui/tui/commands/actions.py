@@ -233,7 +233,9 @@ def _one_pod(session: Session, selection: Selection) -> Pod | None:
     if len(pods) == 1:
         return pods[0]
     if pods:
-        session.notify(f"{len(pods)} pods are marked; this action takes one", severity="warning")
+        session.notify(
+            f"{len(pods)} pods are marked; this action requires exactly one", severity="warning"
+        )
     else:
         _notify_no_pod(session, selection)
     return None

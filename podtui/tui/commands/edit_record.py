@@ -122,7 +122,7 @@ async def undo_change(session: Session, done: RecordChange) -> None:
     change = RecordChange(current, manifest_of(current), done.before, done.what)
     if change.before == change.after:
         session.undoable.remove(done)
-        session.notify("It is undone already.", title=pod_label(current))
+        session.notify("It was already undone.", title=pod_label(current))
         return
     method = await find_method(session, change)
     if await session.confirm(change_dialog(change, method, f"Undo: {clean(done.what)}?", "Undo")):

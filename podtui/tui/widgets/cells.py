@@ -211,6 +211,11 @@ def fit(
     before them; columns of ``wanted`` and the one with the highest rank are removed last. Columns
     of ``permanent`` count as always shown.
     """
+    # If the columns do not all fit, they are removed in three steps, from the cheapest loss to the
+    # dearest: columns that are neither ticked nor shown by default, then columns less important
+    # than an optional one, then any column except one. Within a step, `rank` decides. Columns that
+    # are shown only because they are ticked (+500), and those that are selected, sort the table or
+    # name the rows (+1000), outrank all others.
     kept = list(range(len(columns)) if shown is None else shown)
     kept = [i for i in kept if natural[i] or not columns[i].optional or i in wanted]
     added = {i for i in kept if i in ticked and columns[i].shown is not Visibility.ALWAYS}
@@ -218,6 +223,7 @@ def fit(
     rank = {
         i: columns[i].rank + 1000 * (i in wanted or i == first) + 500 * (i in added) for i in kept
     }
+    # Three widths of each column: for all of its text, without ages, and the least that it needs.
     wide = {i: _clamp(columns[i], max(natural[i], columns[i].usual_width)) for i in kept}
     least_of = {i: columns[i].minimum for i in kept if columns[i].optional}
     tight = {i: _clamp(columns[i], short[i]) for i in kept} | least_of
@@ -245,6 +251,7 @@ def fit(
             kept.remove(min(others, key=lambda i: rank[i]))
     while len(kept) > 1 and _total(least, kept) > available:
         kept.remove(min(kept, key=lambda i: rank[i]))
+    # From here on the set of columns is fixed; only their widths change.
     is_short = dict.fromkeys(kept, False)
     widths = {i: wide[i] for i in kept}
     for index in least_of.keys() & kept:
@@ -254,6 +261,7 @@ def fit(
             widths[other] -= min(over, widths[other] - _usual(columns[other], widths[other]))
         over = max(0, _total(widths, kept) - available)
         widths[index] = max(least[index], widths[index] - over)
+    # Leave out the ages of one column after the other, the least important one first.
     for index in sorted(kept, key=lambda i: rank[i]):
         if _total(widths, kept) <= available:
             break
@@ -278,6 +286,8 @@ def _shrink(columns: Sequence[Column], widths: dict[int, int], over: int) -> Non
     A filling column may be twice as wide as the others.
     """
     while over > 0:
+        # Cut the widest column down to the second widest, then both of them, and so on: long texts
+        # are cut before short ones. Each round takes at least one cell, so that the loop ends.
         giving = [i for i, w in widths.items() if columns[i].flexible and w > columns[i].minimum]
         if not giving:
             return
@@ -338,6 +348,7 @@ def wrap(line: Iterable[Span], width: int, *, indent: int = 0) -> list[Line]:
             if used > start and not _fits(word, width - used):
                 rows.append([Span(margin)] if margin else [])
                 used = start = len(margin)
+            # A word that is wider than a whole row is broken at the edge.
             while not _fits(word, width - used):
                 head = prefix(word, width - used)
                 rows[-1].append(Span(head, span.tone))
@@ -368,6 +379,8 @@ def prefix(text: str, room: int) -> str:
     for position, character in enumerate(text):
         cells = width_of(character)
         used += cells
+        # Combining marks have no width and stay with their letter: a prefix ends before a wide
+        # character only.
         if cells and used > room and position:
             return text[:position]
     return text
@@ -402,6 +415,7 @@ def _words(text: str) -> list[str]:
     start = 0
     for position in range(1, len(text)):
         here = text[position]
+        # A combining mark after a blank belongs to that blank; no row may begin with it.
         if text[position - 1] == " " and here != " " and width_of(here):
             words.append(text[start:position])
             start = position

@@ -101,6 +101,8 @@ class Table(Toned, ScrollView, can_focus=True):
         """Posted when the cursor moved to another row, or to none."""
 
         def can_replace(self, message: Message) -> bool:
+            # A held key moves the cursor faster than other panes can follow: of the messages that
+            # wait, only the last one counts.
             return isinstance(message, Table.CursorMoved) and message.table is self.table
 
     class Opened(_OfRow):
@@ -136,11 +138,14 @@ class Table(Toned, ScrollView, can_focus=True):
         """Number of lines drawn since the start; tests check it instead of the time."""
         self.no_match: tuple[tuple[Span, ...], ...] = NO_MATCH
         """Lines shown if there are rows, but none passes the filter; empty to show ``empty``."""
+        # Until the first key or click (`_touched`), a table with ``follow_top`` shows its top rows.
         self._follow_top = follow_top
         self._home_pin = home_pin
         self._touched = False
         self._anchor = ""
         """Key of the row that the user moved to: a filter that hides and shows it returns to it."""
+        # The identity of the cursor's row, kept because the row may vanish. `_gone` is the identity
+        # for which the cursor waits since `_gone_at`; empty if it waits for none.
         self._identity = ""
         self._gone = ""
         self._gone_at = 0.0
@@ -163,6 +168,8 @@ class Table(Toned, ScrollView, can_focus=True):
             if len(self.set) != before:
                 self._resize()
         fitted = difference.resized and self._fit()
+        # The whole table is drawn only if the widths, the keys in view or the cursor's row changed.
+        # Rows that come, go or move outside of the view cost nothing here.
         if fitted or (difference.moved and (self.cursor_key, self._keys_in_sight()) != in_sight):
             self.refresh()
             return
@@ -255,6 +262,8 @@ class Table(Toned, ScrollView, can_focus=True):
             self._resize()
             self.refresh()
             return True
+        # Ages are formatted when a row is composed, so that rows outside of the view need no
+        # update.
         self._refresh_cells(self._in_sight())
         return False
 
@@ -319,6 +328,8 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def _settle(self) -> None:
         """Find the cursor's row again after rows moved, or its neighbour if the row is gone."""
+        # In this order: the row of the cursor, the row that replaces it, the row that is now at its
+        # position. A table that never had a cursor begins at its home row.
         position = self.set.index.get(self.cursor_key)
         if position is None or self._gone:
             position = self._successor(position)
@@ -339,6 +350,7 @@ class Table(Toned, ScrollView, can_focus=True):
             # By then the user has seen the cursor on its new row.
             self._gone = ""
         if self._gone:
+            # This search is linear, but happens only while a row is missing.
             for index, key in enumerate(self.set.order):
                 if self.set.rows[key].identity == self._gone:
                     self._gone = ""
@@ -411,6 +423,7 @@ class Table(Toned, ScrollView, can_focus=True):
                 row = self.set.rows[self.set.order[position]]
                 changed = self.drawn.change(row, self.now, marked=row in self.marks)
                 if changed is not None:
+                    # The gutter is one cell at the left, the titles are one line at the top.
                     start, end = changed
                     regions.append(Region(1 + start, position - seen.start + 1, end - start, 1))
         if regions:
@@ -465,6 +478,8 @@ class Table(Toned, ScrollView, can_focus=True):
         cursor, marked = row.key == self.cursor_key, row in self.marks
         if cursor:
             base = base + self.tone("cursor" if self.has_focus else "cursor-blurred")
+        # A cached line does not depend on the cursor. Moving the cursor changes the gutter and the
+        # background only, so that two strips are made again, and no line.
         line = self.drawn.line(row, self.now, marked=marked)
         sign = gutter(cursor=cursor, marked=marked)
         strip = self.drawn.strip(row.key, sign.text, base)

@@ -118,5 +118,5 @@ async def test_only_a_running_agent_keeps_another_from_connecting(tmp_path: Path
 
 def test_a_missing_root_directory_and_engine_leave_no_clash(tmp_path: Path) -> None:
     absent = settings(tmp_path / "absent")
-    assert remove_all(absent) == f"There is no {tmp_path}/absent: nothing to remove."
+    assert remove_all(absent) == f"{tmp_path}/absent does not exist: nothing to remove."
     assert not os.listdir(tmp_path)

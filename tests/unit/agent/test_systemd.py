@@ -221,7 +221,7 @@ def test_a_user_installs_and_removes(
 
     assert main(["service", "remove", "--user"]) == 0
     assert systemd.new_calls() == ["--user disable --now podtui.service", "--user daemon-reload"]
-    assert "containers run on" in capsys.readouterr().out
+    assert "containers keep running" in capsys.readouterr().out
     assert list(path.parent.iterdir()) == []
     assert main(["service", "remove", "--user"]) == 0
     assert systemd.new_calls() == []
@@ -281,7 +281,7 @@ def test_without_systemd_print_works_and_install_fails(
     assert main(["service", "print", "--system", root]) == 0
     assert "ExecStart=" in capsys.readouterr().out
     assert main(["service", "install", "--system", root]) == 1
-    assert "systemd does not run this machine: nothing was installed" in capsys.readouterr().err
+    assert "this machine does not run systemd; nothing was installed" in capsys.readouterr().err
     assert systemd.new_calls() == []
 
 
@@ -296,7 +296,7 @@ def test_a_failed_systemd_call_changes_nothing(
     assert not manager.folder.exists()
 
     systemd.refuse("enable")
-    with pytest.raises(ServiceFailed, match=r"(?s)no bus.*is written, but not in force.*remove"):
+    with pytest.raises(ServiceFailed, match=r"(?s)no bus.*was written, but is not active.*remove"):
         install(manager, text, resolved.settings, force=False)
     assert manager.unit.exists()
 

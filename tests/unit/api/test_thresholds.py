@@ -82,7 +82,7 @@ def test_the_containers_disk_follows_the_other_two() -> None:
             "eviction threshold memory.available must be positive: 0",
         ),
         ({"hard": {"memory.available": "much"}}, "evictionHard", "must be an amount such as 100Mi"),
-        ({"hard": {"memory.available": "nan%"}}, "evictionHard", "is no number"),
+        ({"hard": {"memory.available": "nan%"}}, "evictionHard", "is not a number"),
         (
             {"soft": {"memory.available": "1Gi"}},
             "evictionSoft",

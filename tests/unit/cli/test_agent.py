@@ -175,5 +175,5 @@ def test_an_interrupt_before_the_agent_has_its_lock_is_reported(
         child.wait(10)
     assert main(["--root-dir", str(root)]) == 0
     out, err = capsys.readouterr()
-    assert "No agent runs." in err
+    assert "No agent is running." in err
     assert "starting" not in out

@@ -54,7 +54,7 @@ def test_the_quick_parser_agrees_with_the_full_one(
 def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 3
     assert main(["stop"]) == 3
-    assert "no agent runs" in capsys.readouterr().err
+    assert "no agent is running" in capsys.readouterr().err
 
 
 def test_the_screen_requires_a_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

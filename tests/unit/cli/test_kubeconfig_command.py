@@ -26,7 +26,7 @@ def test_before_the_first_agent(root: Path, capsys: pytest.CaptureFixture[str]) 
     path = root / "kubeconfig"
     captured = capsys.readouterr()
     assert captured.out == f"{path}\n"
-    assert f"no agent runs for {root}" in captured.err
+    assert f"no agent is running for {root}" in captured.err
     assert "podtui agent' starts one" in captured.err
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text()

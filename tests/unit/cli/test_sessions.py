@@ -146,7 +146,7 @@ def test_options_may_follow_the_pod() -> None:
 
 def test_without_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"--root-dir={tmp_path}", "exec", "web", "--", "true"]) == 3
-    assert "no agent runs" in capsys.readouterr().err
+    assert "no agent is running" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_a_pod_that_has_ended_is_an_error_at_once(
     record = world.statuses.pods["default", "done"]
     ended = replace(record, status=replace(record.status, phase="Failed"))
     ask(world.served.store.put("pods", ended))
-    error = f'podtui: cannot {action} pod "done": it has ended (Failed)\n'.encode()
+    error = f'podtui: cannot {action} pod "done": it has terminated (Failed)\n'.encode()
     assert here(*line.split()) == (1, b"", error)
 
 

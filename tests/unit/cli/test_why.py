@@ -255,4 +255,4 @@ def test_without_an_agent_why_exits_with_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["why", "--root-dir", str(tmp_path)]) == 3
-    assert "no agent runs" in capsys.readouterr().err
+    assert "no agent is running" in capsys.readouterr().err

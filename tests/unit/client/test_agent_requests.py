@@ -55,7 +55,7 @@ async def test_requests_go_to_the_node(tmp_path: Path) -> None:
             answer = await client.what_if(whole)
             assert (answer.metadata.name, answer.admitted) == ("web-n1", False)
             assert answer.lacks == (LACK,)
-            with pytest.raises(ApiError, match="makes no pod") as caught:
+            with pytest.raises(ApiError, match="does not define a valid pod") as caught:
                 await client.what_if(MANIFEST % b"{}")
             assert caught.value.code == 422
         finally:

@@ -124,7 +124,7 @@ def test_links_and_devices_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"no tar", "broken"), (b"", "broken|empty"), (bytes(10240), "empty")],
+    [(b"no tar", "malformed"), (b"", "malformed|empty"), (bytes(10240), "empty")],
 )
 def test_invalid_archives(content: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(PodtuiError, match=words):

@@ -90,9 +90,9 @@ async def test_copies_need_tar_in_the_container(tmp_path: Path) -> None:
     }
     done = b"\x03" + json.dumps(missing).encode()
     async with asyncio.timeout(120), socket_server(tmp_path, channels.V5, done) as client:
-        with pytest.raises(PodtuiError, match="has no tar and test"):
+        with pytest.raises(PodtuiError, match="does not have tar and test"):
             await client.copy_from(NS, "web", "c", "/etc/hosts", tmp_path)
-        with pytest.raises(PodtuiError, match="has no tar and test"):
+        with pytest.raises(PodtuiError, match="does not have tar and test"):
             await client.copy_to(NS, "web", "c", tmp_path, "/tmp")
 
 
@@ -152,7 +152,7 @@ async def test_features_missing_in_an_older_server_are_reported(tmp_path: Path) 
     (tmp_path / "file").write_text("x")
     done = b'\x03{"status": "Success"}'
     async with asyncio.timeout(120), socket_server(tmp_path, channels.V4, done) as client:
-        with pytest.raises(PodtuiError, match=r"input has ended.* 1\.30"):
+        with pytest.raises(PodtuiError, match=r"cannot close the standard input.* 1\.30"):
             await client.copy_to(NS, "web", "", tmp_path / "file", "/tmp/")
         async with client.exec(NS, "web", ExecQuery(command=("cat",), stdin=True)) as session:
             assert not session.can_end_input

@@ -86,7 +86,7 @@ async def test_a_failed_accept_does_not_end_the_forward(
         assert await reader.read() == b""
         writer.close()
         task.cancel()
-    assert problems[:2] == ["", "cannot take a connection: Too many open files"]
+    assert problems[:2] == ["", "cannot accept a connection: Too many open files"]
     assert forward.problem == "no such pod"
 
 

@@ -359,6 +359,6 @@ async def test_restart(client: UnixClient, served: Served) -> None:
     with pytest.raises(ApiError, match="not found") as refused:
         await client.restart("default", "missing")
     assert refused.value.code == 404
-    with pytest.raises(ApiError, match="would not come back") as refused:
+    with pytest.raises(ApiError, match="would not start again") as refused:
         await client.restart("default", "web", "once")
     assert (refused.value.code, refused.value.reason) == (409, "Conflict")

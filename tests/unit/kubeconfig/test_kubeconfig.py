@@ -127,9 +127,9 @@ def test_missing_files(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     with pytest.raises(KubeconfigError, match=f"^{gone}: no such file$"):
         load(gone, {"KUBECONFIG": str(write(tmp_path, WHOLE))})
-    with pytest.raises(KubeconfigError, match=f"^there is no kubeconfig: {gone}$"):
+    with pytest.raises(KubeconfigError, match=f"^no kubeconfig found: {gone}$"):
         load(None, {"KUBECONFIG": str(gone)})
-    with pytest.raises(KubeconfigError, match="there is no kubeconfig"):
+    with pytest.raises(KubeconfigError, match="no kubeconfig found"):
         load(None, {"HOME": str(gone)})
     with pytest.raises(KubeconfigError, match="Is a directory"):
         load(tmp_path, {})
@@ -142,8 +142,10 @@ def test_an_unknown_context_lists_the_available_ones(tmp_path: Path) -> None:
     path = write(tmp_path, WHOLE)
     with pytest.raises(KubeconfigError) as caught:
         choose(load(path, {}), "z")
-    assert str(caught.value) == f"{path}: there is no context 'z'; there are: a, b, c"
-    with pytest.raises(KubeconfigError, match=r"no current context; use --context: a, b, c"):
+    assert str(caught.value) == f"{path}: context 'z' does not exist; available: a, b, c"
+    with pytest.raises(
+        KubeconfigError, match=r"no current context is set; use --context with one of: a, b, c"
+    ):
         choose(load(write(tmp_path, replaced("current-context: a\n", "")), {}))
 
 
@@ -224,8 +226,8 @@ def test_an_invalid_file_reports_line_and_field(
             PLUGIN.replace("      interactiveMode: IfAvailable\n", ""),
             "without interactiveMode",
         ),
-        ("{cluster: one, user: me, ", "{cluster: two, user: me, ", "there is no cluster 'two'"),
-        ("{cluster: one, user: me, ", "{cluster: one, user: you, ", "there is no user 'you'"),
+        ("{cluster: one, user: me, ", "{cluster: two, user: me, ", "cluster 'two' does not exist"),
+        ("{cluster: one, user: me, ", "{cluster: one, user: you, ", "user 'you' does not exist"),
     ],
 )
 def test_unsupported_settings_are_reported(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -260,5 +262,5 @@ def test_hostile_files_are_refused(tmp_path: Path) -> None:
         load(latin, {})
     loop = "clusters:\n- name: x\n  cluster:\n    extensions:\n    - &a\n"
     loop += "      name: client.authentication.k8s.io/exec\n      extension: *a\n"
-    with pytest.raises(KubeconfigError, match="nested too deep"):
+    with pytest.raises(KubeconfigError, match="nested too deeply"):
         load(write(tmp_path, loop), {})

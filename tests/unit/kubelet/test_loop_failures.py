@@ -127,7 +127,7 @@ async def test_an_error_of_the_last_writes_does_not_keep_the_others(
         monkeypatch.setattr(Timelines, "drain", note)
         await world.stop_kubelet()
     assert drained == ["timelines"]
-    assert "the last records are not written" in caplog.text
+    assert "cannot write the last records" in caplog.text
 
 
 def test_a_newer_version_gets_the_effect_of_an_update_that_failed() -> None:

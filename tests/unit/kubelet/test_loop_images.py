@@ -288,7 +288,7 @@ async def test_an_invalid_secret_fails_the_pull_without_quoting_it() -> None:
         failed = (await world.events("web-n1", "Failed"))[0]
         assert failed.message == (
             'Failed to pull image "registry.example/team/web:1": '
-            'secret "ann": .dockerconfigjson is no registry configuration'
+            'secret "ann": .dockerconfigjson is not a registry configuration'
         )
 
 

@@ -139,7 +139,7 @@ async def test_a_container_under_never_cannot_be_restarted() -> None:
     async with world.running():
         world.add(pod(policy="Never"))
         await world.until(world.runs(UID))
-        with pytest.raises(RestartRefused, match='"c" would not come back'):
+        with pytest.raises(RestartRefused, match='"c" would not start again'):
             await world.kubelet.endpoints.restart("default", "web-n1", "c")
         with pytest.raises(LookupError, match='container "x" not found in pod "web-n1"'):
             await world.kubelet.endpoints.restart("default", "web-n1", "x")

@@ -74,7 +74,7 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "box", "uid": "u"}
 )
 def test_api_server_fields_are_reported_as_ignored(field: str, value: object) -> None:
     assert warned(read({field: value})) == [
-        (f"metadata.{field}", "has no effect: the API server sets it, and only in the mirror pod")
+        (f"metadata.{field}", "has no effect: the API server sets it in the mirror pod")
     ]
 
 
@@ -102,7 +102,7 @@ def test_a_service_account_token_is_not_available() -> None:
     assert warned(read(automountServiceAccountToken=True)) == [
         (
             "spec.automountServiceAccountToken",
-            "has no effect: a static pod has no service account, and gets no token",
+            "has no effect: static pods have neither a service account nor a token",
         )
     ]
     assert warned(read(automountServiceAccountToken=False)) == []
@@ -112,7 +112,7 @@ def test_volumes_are_not_relabelled_either_way() -> None:
     assert warned(read(securityContext={"seLinuxChangePolicy": "Recursive"})) == [
         (
             "spec.securityContext.seLinuxChangePolicy",
-            "has no effect: volumes are not given SELinux labels here",
+            "has no effect: podtui does not set SELinux labels on volumes",
         )
     ]
     # It requires a feature gate that is off.
@@ -133,7 +133,7 @@ def test_windows_options_of_a_pod(options: dict[str, object]) -> None:
     assert warned(read(securityContext={"windowsOptions": options})) == [
         (
             "spec.securityContext.windowsOptions",
-            "has no effect: containers run on Linux here",
+            "has no effect: the node runs Linux",
         )
     ]
 
@@ -148,7 +148,7 @@ def test_windows_options_of_a_container(options: dict[str, object]) -> None:
     assert warned(read(containers=[container])) == [
         (
             "spec.containers[0].securityContext.windowsOptions",
-            "has no effect: containers run on Linux here",
+            "has no effect: the node runs Linux",
         )
     ]
 

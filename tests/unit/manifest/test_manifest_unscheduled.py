@@ -34,7 +34,9 @@ def warned(result: ReadResult) -> dict[str, str]:
 def test_another_node() -> None:
     result = read(nodeName="elsewhere")
     assert warned(result) == {
-        "spec.nodeName": ("has no effect: a static pod runs on the node whose folder it is in, n1")
+        "spec.nodeName": (
+            "has no effect: a static pod runs on the node that reads its manifest, n1"
+        )
     }
     assert result.pods[0].spec.nodeName == "n1"
     assert warned(read(nodeName="n1")) == {}
@@ -81,14 +83,12 @@ def test_another_node() -> None:
     ],
 )
 def test_scheduler_fields_are_reported_as_ignored(spec: dict[str, object], field: str) -> None:
-    assert warned(read(**spec)) == {
-        field: "has no effect: no scheduler chooses a node for a static pod"
-    }
+    assert warned(read(**spec)) == {field: "has no effect: static pods are not scheduled"}
 
 
 def test_tolerations() -> None:
     assert warned(read(tolerations=[{"operator": "Exists"}])) == {
-        "spec.tolerations": "has no effect: taints do not keep static pods away"
+        "spec.tolerations": "has no effect: static pods are not affected by taints"
     }
 
 
@@ -99,7 +99,7 @@ def test_preemption_policy() -> None:
 def test_known_priority_classes() -> None:
     assert warned(read(priorityClassName="system-node-critical")) == {}
     assert (
-        "give priority its number"
+        "set priority to a number instead"
         in warned(read(priorityClassName="mine"))["spec.priorityClassName"]
     )
 

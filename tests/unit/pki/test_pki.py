@@ -71,7 +71,7 @@ def test_a_link_in_place_of_a_key_is_refused(tmp_path: Path) -> None:
     opened(tmp_path)
     (tmp_path / "pki" / "ca.key").rename(tmp_path / "elsewhere")
     (tmp_path / "pki" / "ca.key").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(PodtuiError, match="cannot keep keys"):
+    with pytest.raises(PodtuiError, match="cannot store keys"):
         opened(tmp_path)
 
 

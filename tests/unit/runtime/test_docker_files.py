@@ -90,7 +90,7 @@ async def test_ends_of_a_file() -> None:
 
 @pytest.mark.parametrize("length", [0, 100, 512, 600, 1500])
 async def test_a_truncated_archive_is_an_error(length: int) -> None:
-    with pytest.raises(EngineError, match="broken archive"):
+    with pytest.raises(EngineError, match="malformed archive"):
         async for _ in TarStream(Body(archive(*ENTRIES)[:length])).members():
             pass
 

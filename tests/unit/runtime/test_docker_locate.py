@@ -84,7 +84,7 @@ def test_a_context_is_tried_first_then_the_usual_places(
 def test_an_invalid_context_is_reported(tmp_path: Path) -> None:
     search = find_engine(None, environ=home(tmp_path, DOCKER_CONTEXT="lost"))
     assert search.tried[0].endpoint.url == "context lost"
-    assert "not an address" in search.tried[0].problem
+    assert "not a valid engine address" in search.tried[0].problem
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open any socket")
@@ -103,14 +103,14 @@ def test_reasons(tmp_path: Path) -> None:
     dead = tmp_path / "dead.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(dead))
-    assert "nothing listens" in problem(f"unix://{dead}")
+    assert "connection refused; start the engine" in problem(f"unix://{dead}")
     assert "ssh -L" in problem("ssh://host")
-    assert "not an address" in problem("carrier-pigeon")
+    assert "not a valid engine address" in problem("carrier-pigeon")
     with answering(tmp_path / "web.sock", "404 Not Found") as url:
         assert "404" in problem(url)
     search = find_engine(f"unix://{dead}")
     assert search.explain().splitlines()[0] == "no container engine answers; tried:"
-    assert f"unix://{dead} (as requested): nothing listens" in search.explain()
+    assert f"unix://{dead} (as requested): connection refused; start the engine" in search.explain()
 
 
 def test_tls_files_of_the_environment(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ async def test_records_of_unknown_kinds_are_kept(
     for _ in range(2):
         with caplog.at_level(logging.WARNING):
             store = opened()
-        assert "kinds that are unknown here and kept: deployments (1)" in caplog.text
+        assert "unknown kinds, which are kept: deployments (1)" in caplog.text
         assert store.recovered == ""
         await store.put("configmaps", config_map("b"))
         await store.delete("configmaps", "default", "b")

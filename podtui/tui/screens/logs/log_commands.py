@@ -344,7 +344,7 @@ class LogCommands(Pane):
             return
         text, count = clipboard_text(lines)
         cast("Any", self).app.copy_to_clipboard(text)
-        rest = f" of {len(lines):,}: the clipboard takes no more" if count < len(lines) else ""
+        rest = f" of {len(lines):,}, the maximum of the clipboard" if count < len(lines) else ""
         self.notify(f"{plural(count, 'line')}{rest}", title="Copied", timeout=3)
 
     def action_save(self, everything: bool = False) -> None:

@@ -2,6 +2,18 @@
 
 New lines are stored at once and drawn by a timer, so that ten thousand lines per second do not
 delay keys, nor keys the lines.
+
+A line has a sequence number that stays the same. Its place on the screen depends on the filter, on
+wrapping and on expanded JSON. The cursor, the marks, the origin of a search and the top of the view
+are therefore kept as lines, and translated to rows when something is drawn.
+
+Whatever changes the rows takes three steps: remember the line at the top (`_top`), change the
+lines, then put that line back to its place and draw the rows whose content differs (`_settle`).
+
+Filtering, searching and counting rows happen in slices of a few milliseconds, newest lines first,
+and pause for keys (`_work`, `_continue_soon`). Until they are done, positions and counts are
+estimates, which each slice corrects without moving what the user reads. The view scrolls itself for
+that: `_placing` tells this from scrolling by the user, which ends following.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ class LineSet:
         self._hits: dict[int, array[int]] = {}
         self._members: dict[int, array[int]] = {}
         self._known: dict[int, int] = {}
+        # A stack: the newest chunk is on top and scanned first, because users look at the newest
+        # lines.
         self._waiting: list[int] = []
         self._seen = buffer.first
         self._starts: list[int] | None = None
@@ -48,6 +50,7 @@ class LineSet:
             self.scanned -= self._known.pop(gone)
             self._hits.pop(gone, None)
             self._members.pop(gone, None)
+        # From the chunk on that was the last one: it may have grown.
         place = buffer.place_of(max(self._seen - 1, buffer.first))
         for chunk in buffer.chunks[place:]:
             waits = bool(self._waiting) and chunk.first <= self._waiting[-1]
@@ -86,6 +89,7 @@ class LineSet:
         self.scanned += chunk.count - known
         self._starts = None
         if self._context:
+            # A hit near the edge of a chunk needs context from its neighbours.
             place = self._buffer.place_of(chunk.first)
             for near in range(max(0, place - 1), min(place + 2, len(self._buffer.chunks))):
                 self._widen(near)
@@ -99,6 +103,7 @@ class LineSet:
             other = self._buffer.chunks[near]
             shift = other.first - chunk.first
             for hit in self._hits.get(other.first, ()):
+                # Beginning after the last member, overlapping contexts contain each line once.
                 low = max(0, hit + shift - n, around[-1] + 1 if around else 0)
                 around.extend(range(low, min(hit + shift + n + 1, self._known[chunk.first])))
         self._members[chunk.first] = around
@@ -249,6 +254,7 @@ class RowIndex:
         start = self.starts[place]
         if totals is None or rank == 0 or not totals:
             return start + rank
+        # Lines that are not counted yet count as one row each.
         counted = min(rank, len(totals))
         return start + totals[counted - 1] + rank - counted
 

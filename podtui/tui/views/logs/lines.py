@@ -111,6 +111,8 @@ class LogLines:
         """Replace all lines before ``until``; the later ones keep their sequence numbers. Returns
         the new numbers of the replaced lines that are kept.
         """
+        # Newer lines keep their numbers, so that those of a longer head become smaller, even
+        # negative.
         first = until - len(head)
         moved = {
             line.sequence: new for new, line in enumerate(head, first) if line.sequence is not None
@@ -181,6 +183,8 @@ class LogLines:
 
     def work(self) -> bool:
         """Do one piece of the pending work. Returns False if there was none."""
+        # In this order, because each builds on the one before: rows and matches are those of the
+        # shown lines.
         if self.rows.shown is not None and self.rows.shown.scan_more():
             self.rows.refresh()
             return True
@@ -215,6 +219,7 @@ class LogLines:
             levels = self._levels_of(chunk)
             hits = [n for n in hits if Level(levels[n]).rank >= query.level]
         tags = block.tags
+        # Remarks about the log pass every filter; events can be hidden by a switch of their own.
         remarks = [n for n in range(start, len(block)) if tags[n] in REMARKS]
         if remarks:
             hits = sorted({*hits, *remarks})
@@ -228,6 +233,8 @@ class LogLines:
         shown = self.rows.shown
         if shown is None or not hits:
             return hits
+        # Only shown lines match. Context lines are shown because of hits in this chunk and its
+        # neighbours, so these are scanned first.
         place = self.buffer.place_of(chunk.first)
         reach = 1 if self.query.filter.context else 0
         for near in self.buffer.chunks[max(0, place - reach) : place + reach + 1]:
@@ -281,6 +288,7 @@ class LogLines:
         the same source."""
         block = self.buffer.block(chunk)
         start = len(levels)
+        # The last known level of each source. In a chunk that has grown, its own levels show it.
         above = self._above(chunk) if not start else dict(zip(block.tags, levels, strict=False))
         for index, line in enumerate(block.lines(start), start):
             tag = block.tags[index]

@@ -90,6 +90,8 @@ class Merger:
         due = self._waiting
         if len(self._newest) > 1:
             due.sort(key=itemgetter(0))
+            # Only the lines that no other log can precede any more, but never so many waiting ones
+            # that a silent log fills the memory.
             count = sum(1 for entry in due if entry[0] <= bound)
             if len(due) - count > MOST_WAITING:
                 count = len(due) - MOST_WAITING // 2
@@ -105,6 +107,7 @@ class Merger:
         if any(not self._newest[s] for s in speaking) and now - self._opened < OPENING:
             window = OPENING
         bound = min((self._newest[s] for s in speaking), default=1 << 62)
+        # What has waited for a window is shown, even if another log is still silent.
         while self._arrivals and self._arrivals[0][0] <= now - window:
             bound = max(bound, self._arrivals.popleft()[1])
         return bound

@@ -96,7 +96,7 @@ def parse_query(text: str) -> WhatIfQuery:
         else:
             known = [*_RESOURCES, *_OTHERS]
             close = get_close_matches(key, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
+            hint = f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
             raise QueryError(f"{key!r} is not a known resource{hint}")
     return WhatIfQuery(requests=requests, ports=tuple(ports), **words)
 

@@ -190,7 +190,7 @@ RESIZED = """\
         ("spec:\n", "spec:\n  hostNetwork: true\n",
          "the pod gets a new sandbox: every container restarts", ("app", "side")),
         ("    - name: side\n      image: busybox:1.36\n", "",
-         "side is let be until the pod starts over", ()),
+         "side keeps running until the pod starts over", ()),
         ("    - name: side\n", "    - name: new\n      image: a\n    - name: side\n",
          "new is started", ()),
         ("      env:\n", "      resources: {limits: {cpu: 100m}}\n      env:\n",

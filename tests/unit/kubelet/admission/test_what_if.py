@@ -135,7 +135,7 @@ def test_requests_above_capacity_have_no_solution() -> None:
     answer = check(pod_with("new", cpu="3"), pod_with("a", cpu="2"))
     assert answer.lacks[0].exceeds_node
     assert answer.leave == ()
-    assert answer.remarks == ("It asks for more cpu than the node has for all pods together.",)
+    assert answer.remarks == ("It requests more cpu than the node can allocate to pods.",)
 
 
 def test_a_pod_of_higher_priority_preempts_others() -> None:

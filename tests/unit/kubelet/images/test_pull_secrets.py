@@ -128,7 +128,7 @@ def test_an_invalid_secret_is_never_quoted(text: str):
     broken = Secret(type="kubernetes.io/dockerconfigjson", stringData={".dockerconfigjson": text})
     with pytest.raises(BadPullSecret) as caught:
         credentials(with_secrets("login"), f"{PRIVATE}/a", {("default", "login"): broken})
-    assert str(caught.value) == 'secret "login": .dockerconfigjson is no registry configuration'
+    assert str(caught.value) == 'secret "login": .dockerconfigjson is not a registry configuration'
     assert HOLDING not in repr(caught.value)
     assert caught.value.__cause__ is None
 

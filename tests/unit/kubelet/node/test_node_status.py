@@ -238,3 +238,7 @@ def test_events_of_conditions():
         "NodeHasNoDiskPressure",
         "NodeReady",
     ]
+    crowded = status(health=NodeHealth(errors=[], pressures={"PIDPressure"}))
+    assert condition_events("n", first, crowded) == (
+        ("NodeHasInsufficientPID", "Node n status is now: NodeHasInsufficientPID"),
+    )

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from fake_host import GI, FakeHost
-from kubelet_world import World, container, pod
+from kubelet_world import LocalMemoryRuntime, World, container, pod
 from virtual_time import virtual
 
 from podtui.api.cpus import CPUS, CpuMap, CpuUser, decode_cpu_map
 from podtui.api.v1 import Pod, ResourceRequirements
 from podtui.errors import PodtuiError
+from podtui.runtime.memory import MemoryRuntime
 
 STATIC = {
     "cpu_manager_policy": "static",
@@ -81,6 +82,37 @@ async def test_a_pod_without_its_exclusive_cpus_is_rejected_with_the_kubelets_me
             "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request:"
             " requested=8, available=7, which is unexpected"
         )
+
+
+@virtual()
+async def test_a_pod_that_fits_no_numa_node_is_rejected_with_an_event() -> None:
+    async with world(topology_manager_policy="single-numa-node").running() as one:
+        one.add(sized("web", "5"))
+        await one.sleep(5)
+        status = await one.status("web-n1")
+        assert (status.phase, status.reason) == ("Failed", "TopologyAffinityError")
+        (event,) = await one.events("web-n1", "TopologyAffinityError")
+        assert (event.type, event.message) == (
+            "Warning",
+            "Resources cannot be allocated with Topology locality",
+        )
+
+
+@virtual()
+async def test_an_engine_on_another_machine_disables_the_managers_with_an_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LocalMemoryRuntime, "read_info", MemoryRuntime.read_info)
+    async with world(simulated=False).running() as one:
+        one.add(sized("web", "2"))
+        await running(one, "web-n1")
+        assert held(one, "web")[0] == ""
+        (event,) = await one.events("n1", "ResourceManagersDisabled")
+        text = (
+            "The CPU and memory managers are disabled: the engine runs on another machine, whose"
+            " CPU topology is unknown"
+        )
+        assert (event.type, event.message) == ("Warning", text)
 
 
 @virtual()

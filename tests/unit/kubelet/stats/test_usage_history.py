@@ -257,7 +257,7 @@ async def test_an_unusable_file_is_logged_once(
         await book.write(rows)
     assert [record.getMessage() for record in caplog.records] == [
         "the usage history starts empty: disk full",
-        "the history of usage is not on record: disk full",
+        "cannot record the usage history: disk full",
     ]
 
 
@@ -320,7 +320,7 @@ async def test_a_host_network_pod_reports_why_it_has_no_network_figures() -> Non
         found = await usage_insight(world)
     assert found.network.times == ()
     assert found.unmeasured == {
-        "network": "the pod is on the node's network, whose traffic is not its own"
+        "network": "the pod uses the node's network, so its own traffic is not measured"
     }
 
 

@@ -156,7 +156,7 @@ async def test_a_failed_pull_has_a_reason(tmp_path: Path, problem: Exception, wo
 async def test_an_invalid_name_is_refused_before_the_pull(tmp_path: Path) -> None:
     images = Images()
     async with client_of(tmp_path, images) as client:
-        with pytest.raises(ApiError, match="no name of an image") as caught:
+        with pytest.raises(ApiError, match="not a valid image name") as caught:
             async for _ in client.pull_image("Not An Image"):
                 pass
     assert (caught.value.code, images.pulled) == (400, [])

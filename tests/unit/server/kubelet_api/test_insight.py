@@ -71,7 +71,7 @@ class FakeInsights:
 
     async def run_probe(self, namespace: str, name: str, container: str, probe: str) -> ProbeRun:
         if probe != "Readiness":
-            raise LookupError(f'container "{container}" has no {probe} probe under way')
+            raise LookupError(f'container "{container}" has no active {probe} probe')
         output = f"{namespace}/{name}/{container}"
         return ProbeRun(time="2026-01-01T00:00:00Z", verdict="failure", seconds=0.1, output=output)
 
@@ -153,7 +153,7 @@ async def test_missing_objects_are_reported(client: UnixClient) -> None:
     with pytest.raises(ApiError, match='pods "missing" not found') as refused:
         await client.insight("default", "missing")
     assert refused.value.code == 404
-    with pytest.raises(ApiError, match="has no Liveness probe") as refused:
+    with pytest.raises(ApiError, match="has no active Liveness probe") as refused:
         await client.run_probe("default", "web", "app", "Liveness")
     assert refused.value.code == 404
 

@@ -436,7 +436,7 @@ async def test_an_error_of_a_port_is_on_its_channel(
         messages = await received(socket)
     assert messages[2:] == [
         b"\1error forwarding port 80 to pod web, uid " + world.bench.uid.encode()
-        + b": pod web has no sandbox that runs"
+        + b": pod web has no running sandbox"
     ]  # fmt: skip
 
 
@@ -471,7 +471,7 @@ async def test_a_missing_sandbox_is_reported_on_the_error_stream(
             peer.data[1]
             == (
                 f"error forwarding port 80 to pod web, uid {world.bench.uid}:"
-                " pod web has no sandbox that runs"
+                " pod web has no running sandbox"
             ).encode()
         )
 

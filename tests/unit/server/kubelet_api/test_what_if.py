@@ -98,7 +98,7 @@ async def test_a_rejection_has_its_reasons(
     [
         (ASK, MANIFEST.replace("image", "imago"), 422, 'line 4: unknown field "imago" (spec.'),
         (ASK, "a: [", 422, "line"),
-        (ASK, "", 422, "makes no pod"),
+        (ASK, "", 422, "does not define a valid pod"),
         (ASK, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", 422, "no Pod"),
     ],
 )  # fmt: skip

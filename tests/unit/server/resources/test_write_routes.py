@@ -104,7 +104,7 @@ async def test_the_record_of_a_static_pod_is_deleted_with_a_warning(
         assert response.status == 200
         assert (await response.json())["metadata"]["deletionGracePeriodSeconds"] == 30
         [warning] = response.headers.getall("Warning")
-        assert "remove /m/web.yaml to end it" in warning
+        assert "its mirror pod is recreated; delete /m/web.yaml to stop it" in warning
 
 
 async def test_a_broken_protobuf_body_is_refused(http: aiohttp.ClientSession) -> None:

@@ -69,7 +69,7 @@ async def test_stale_socket_is_replaced(tmp_path: Path) -> None:
 async def test_listening_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
     async with serving(path):
-        with pytest.raises(PodtuiError, match="another server listens"):
+        with pytest.raises(PodtuiError, match="another server is already listening"):
             async with serve_unix(web.Application(), path):
                 pass
         assert await ask(path) == 200

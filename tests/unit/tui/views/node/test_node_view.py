@@ -143,7 +143,7 @@ def test_huge_pages_and_devices_require_limits() -> None:
     ("typed", "words"),
     [
         ("cpus=1", "did you mean cpu?"),
-        ("colour=red", "there are cpu, memory"),
+        ("colour=red", "known: cpu, memory"),
         ("cpu=many", "'many' is not a quantity"),
         ("cpu=", "cpu: missing value"),
         ("hostPort=x", "'x' is not a number"),
