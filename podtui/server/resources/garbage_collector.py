@@ -18,10 +18,11 @@ from podtui.api.v1 import ObjectMeta, OwnerReference
 from podtui.clock import Clock
 from podtui.errors import NotFound
 from podtui.server.resources.control_loop import run_control_loop
-from podtui.server.resources.definitions import ALL, Resource
+from podtui.server.resources.definitions import ALL, AnyResource
 from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Change, Records, WatchType
+from podtui.store.resources import Object
 from podtui.store.resources import Resource as RecordName
 
 log = logging.getLogger(__name__)
@@ -34,13 +35,13 @@ class OwnerState(Enum):
     GONE = auto()
 
 
-def _collected() -> Iterator[tuple[RecordName, Resource, Strategy]]:
+def _collected() -> Iterator[tuple[RecordName, AnyResource, Strategy[Any]]]:
     for resource in ALL:
         if resource.record is not None and resource.strategy is not None and resource.strategy.owns:
             yield resource.record, resource, resource.strategy
 
 
-_STRATEGIES: Final[Mapping[RecordName, Strategy]] = {
+_STRATEGIES: Final[Mapping[RecordName, Strategy[Any]]] = {
     record: strategy for record, _, strategy in _collected()
 }
 _KINDS: Final[Mapping[tuple[str, str], RecordName]] = {
@@ -48,7 +49,7 @@ _KINDS: Final[Mapping[tuple[str, str], RecordName]] = {
     for record, resource, _ in _collected()
     if resource.namespaced
 }
-Dependent = tuple[RecordName, Any]
+Dependent = tuple[RecordName, Object]
 
 
 class GarbageCollector:
@@ -97,10 +98,10 @@ class GarbageCollector:
                 await self._release(record, item, dependents)
 
     async def _collect(
-        self, record: RecordName, item: Any, dependents: Iterable[Dependent]
+        self, record: RecordName, item: Object, dependents: Iterable[Dependent]
     ) -> None:
         """Delete an object without owners, or remove the references to those that are gone."""
-        meta: ObjectMeta = item.metadata
+        meta = item.metadata
         referenced = references(meta)
         if len(referenced) < len(meta.ownerReferences):
             return
@@ -130,10 +131,10 @@ class GarbageCollector:
         return OwnerState.WAITING if is_waiting(owner.metadata, FOREGROUND) else OwnerState.SOLID
 
     async def _release(
-        self, record: RecordName, item: Any, dependents: Iterable[Dependent]
+        self, record: RecordName, item: Object, dependents: Iterable[Dependent]
     ) -> None:
         """Remove the finalizer of a deleted object, unless it still waits for its dependents."""
-        meta: ObjectMeta = item.metadata
+        meta = item.metadata
         owned = list(dependents_of(meta.uid, dependents))
         if ORPHAN in meta.finalizers:
             for name, one in owned:
@@ -142,21 +143,21 @@ class GarbageCollector:
         elif any(_blocks(one.metadata, meta.uid) for _, one in owned):
             return
 
-        def released(current: Any) -> Any:
+        def released(current: Object) -> Object:
             kept = (one for one in current.metadata.finalizers if one not in (FOREGROUND, ORPHAN))
             return with_meta(current, finalizers=tuple(kept))
 
         await self._update(record, item, released)
 
-    async def _disown(self, record: RecordName, item: Any, owners: set[str]) -> None:
-        def disowned(current: Any) -> Any:
+    async def _disown(self, record: RecordName, item: Object, owners: set[str]) -> None:
+        def disowned(current: Object) -> Object:
             kept = (one for one in current.metadata.ownerReferences if one.uid not in owners)
             return with_meta(current, ownerReferences=tuple(kept))
 
         await self._update(record, item, disowned)
 
-    async def _unblock(self, record: RecordName, item: Any) -> Any:
-        def unblocked(current: Any) -> Any:
+    async def _unblock(self, record: RecordName, item: Object) -> Object:
+        def unblocked(current: Object) -> Object:
             found = current.metadata.ownerReferences
             return with_meta(
                 current,
@@ -167,10 +168,12 @@ class GarbageCollector:
 
         return await self._update(record, item, unblocked)
 
-    async def _update(self, record: RecordName, item: Any, change: Callable[[Any], Any]) -> Any:
-        meta: ObjectMeta = item.metadata
+    async def _update(
+        self, record: RecordName, item: Object, change: Callable[[Object], Object]
+    ) -> Object:
+        meta = item.metadata
 
-        def checked(current: Any) -> Any:
+        def checked(current: Object) -> Object:
             _require_uid(current, meta.uid)
             return change(current)
 
@@ -178,10 +181,10 @@ class GarbageCollector:
             self._records, record, _STRATEGIES[record], meta.namespace, meta.name, checked
         )
 
-    async def _delete(self, record: RecordName, item: Any, policy: str) -> None:
-        meta: ObjectMeta = item.metadata
+    async def _delete(self, record: RecordName, item: Object, policy: str) -> None:
+        meta = item.metadata
 
-        def check(current: Any) -> None:
+        def check(current: Object) -> None:
             _require_uid(current, meta.uid)
             if current.metadata.ownerReferences != meta.ownerReferences:
                 # The change of the references wakes the next pass.
@@ -229,6 +232,6 @@ def _state(meta: ObjectMeta | None) -> tuple[object, ...]:
     return (found, waiting) if found or any(waiting) else ()
 
 
-def _require_uid(item: Any, uid: str) -> None:
+def _require_uid(item: Object, uid: str) -> None:
     if item.metadata.uid != uid:
         raise NotFound(item.metadata.name)

@@ -30,8 +30,7 @@ from podtui.clock import Clock
 from podtui.errors import AlreadyExists, NotFound
 from podtui.server.resources.admission import DEFAULT_ACCOUNT, ROOT_CA
 from podtui.server.resources.control_loop import run_control_loop
-from podtui.server.resources.definitions import ALL
-from podtui.server.resources.definitions import Resource as ApiResource
+from podtui.server.resources.definitions import ALL, AnyResource
 from podtui.server.resources.deletion import delete_record
 from podtui.server.resources.field_managers import API_SERVER, CONTROLLER_MANAGER, managed
 from podtui.server.resources.strategies.namespaces import (
@@ -68,7 +67,7 @@ class NamespaceCare:
         self._records = records
         self._clock = clock
         self._root_ca = root_ca
-        self._contents: dict[Resource, ApiResource] = {
+        self._contents: dict[Resource, AnyResource] = {
             resource.record: resource
             for resource in ALL
             if resource.record is not None and resource.namespaced and resource.strategy is not None
@@ -176,7 +175,7 @@ class NamespaceCare:
         }
         return {name: items for name, items in left.items() if items}
 
-    async def _delete_all(self, resource: ApiResource, namespace: str) -> list[Object]:
+    async def _delete_all(self, resource: AnyResource, namespace: str) -> list[Object]:
         """Delete the objects of one resource. Return those that are still there."""
         assert resource.record is not None
         assert resource.strategy is not None

@@ -41,7 +41,7 @@ from podtui.server.encoding.decoding import DecodeError, Tree, decode_object
 from podtui.server.encoding.media_types import PARTIAL, TABLE, MediaType, negotiate
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import admission, check_deletion, update_admission
-from podtui.server.resources.definitions import Resource
+from podtui.server.resources.definitions import AnyResource
 from podtui.server.resources.deletion import delete_record, propagation, update_record
 from podtui.server.resources.objects import RecordedObjects
 from podtui.server.resources.options import (
@@ -93,7 +93,7 @@ class WriteRoutes:
     """The handlers of one resource. The kubelet keeps the ephemeral containers of static pods."""
 
     def __init__(
-        self, resource: Resource, records: Records, kubelet: KubeletEndpoints, clock: Clock
+        self, resource: AnyResource, records: Records, kubelet: KubeletEndpoints, clock: Clock
     ) -> None:
         assert resource.record is not None
         assert resource.strategy is not None
@@ -126,7 +126,7 @@ class WriteRoutes:
             routes += self._subresource(f"{item}/{subresource}", subresource, strategy)
         return routes
 
-    def _subresource(self, path: str, name: str, strategy: Strategy) -> list[web.RouteDef]:
+    def _subresource(self, path: str, name: str, strategy: Strategy[Any]) -> list[web.RouteDef]:
         async def read(request: web.Request) -> web.Response:
             answer = self._answer(request)
             await check_version(request, RecordedObjects(self._records, self._record))
@@ -256,7 +256,7 @@ class WriteRoutes:
     # --- update and patch
 
     async def _update(
-        self, request: web.Request, strategy: Strategy, subresource: str
+        self, request: web.Request, strategy: Strategy[Any], subresource: str
     ) -> web.Response:
         options = write_options(request, "UpdateOptions")
         answer = self._answer(request)
@@ -277,7 +277,7 @@ class WriteRoutes:
         return self._respond(answer, stored)
 
     async def _patch(
-        self, request: web.Request, strategy: Strategy, subresource: str
+        self, request: web.Request, strategy: Strategy[Any], subresource: str
     ) -> web.Response:
         media = request.content_type
         if media not in PATCHES:
@@ -303,7 +303,7 @@ class WriteRoutes:
     async def _apply(
         self,
         request: web.Request,
-        strategy: Strategy,
+        strategy: Strategy[Any],
         subresource: str,
         applied: Tree,
         options: WriteOptions,
@@ -369,7 +369,7 @@ class WriteRoutes:
     async def _change(
         self,
         request: web.Request,
-        strategy: Strategy,
+        strategy: Strategy[Any],
         subresource: str,
         change: Callable[[Any], Any],
         options: WriteOptions,
@@ -418,7 +418,7 @@ class WriteRoutes:
             raise _invalid_update(meta.name, error) from error
         return with_meta(changed, resourceVersion=meta.resourceVersion)
 
-    def _prepared(self, strategy: Strategy, new: Any, old: Any) -> Any:
+    def _prepared(self, strategy: Strategy[Any], new: Any, old: Any) -> Any:
         new = with_meta(new, generation=old.metadata.generation, selfLink="")
         new = keep_system_fields(strategy.prepare_update(new, old), old)
         return _without_idle_times(
@@ -431,7 +431,7 @@ class WriteRoutes:
         rule = path_segment
         yield from object_meta(item.metadata, "metadata", namespaced=namespaced, name_rule=rule)
 
-    def _update_errors(self, strategy: Strategy, new: Any, old: Any) -> Errors:
+    def _update_errors(self, strategy: Strategy[Any], new: Any, old: Any) -> Errors:
         yield from self._meta_errors(new)
         yield from object_meta_update(new.metadata, old.metadata, "metadata")
         yield from strategy.validate_update(new, old)
@@ -443,7 +443,7 @@ class WriteRoutes:
             why = uid_mismatch(resource.plural, uid, old.metadata)
             raise conflict(resource.plural, old.metadata.name, why, group=resource.group)
 
-    def _check_version(self, new: Any, old: Any, strategy: Strategy) -> None:
+    def _check_version(self, new: Any, old: Any, strategy: Strategy[Any]) -> None:
         version, resource = new.metadata.resourceVersion, self._resource
         if version and not (version.isascii() and version.isdigit()):
             raise bad_request(f'strconv.ParseUint: parsing "{version}": invalid syntax')

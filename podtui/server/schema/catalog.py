@@ -12,7 +12,7 @@ from typing import Final
 
 from podtui.api.names import GROUP, METRICS_GROUP_VERSION
 from podtui.server.resources import definitions
-from podtui.server.resources.definitions import Resource
+from podtui.server.resources.definitions import AnyResource
 
 _GROUPS: Final = (
     "",
@@ -107,7 +107,7 @@ _BINDINGS: Final = Served(
 )
 
 
-def _served(resource: Resource) -> Served:
+def _served(resource: AnyResource) -> Served:
     kind = Kind(resource.api_version, resource.kind)
     return Served(
         kind=kind,
