@@ -20,7 +20,7 @@ from podtui.server.resources.deletion import delete_record, propagation
 from podtui.server.resources.options import precondition_failure, write_options
 from podtui.server.resources.strategies.pods import PODS
 from podtui.server.resources.strategies.strategy import with_meta
-from podtui.server.resources.write_routes import uid_mismatch
+from podtui.server.resources.write import uid_mismatch
 from podtui.server.status import bad_request, conflict, not_found, success
 from podtui.store.protocol import Records
 
