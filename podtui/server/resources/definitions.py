@@ -36,8 +36,8 @@ from podtui.server.resources.strategies import (
 )
 from podtui.server.resources.strategies.strategy import Strategy
 from podtui.store.protocol import Records
+from podtui.store.resources import RESOURCES, T
 from podtui.store.resources import Resource as RecordName
-from podtui.store.resources import T
 
 _IDENTITY = ("metadata.name", "metadata.namespace")
 
@@ -52,7 +52,7 @@ class Resource(Generic[T]):
     singular: str
     kind: str
     namespaced: bool
-    columns: table.Columns
+    columns: table.Columns = table.NAMES
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -61,6 +61,8 @@ class Resource(Generic[T]):
     watchable: bool = True
     record: RecordName | None = None
     """The records of the objects."""
+    live_struct: type[msgspec.Struct] | None = None
+    """The type of objects that are read from the kubelet on each request."""
     strategy: Strategy[T] | None = None
     """The strategy of writes; None for objects that are only read."""
     updates: Mapping[str, Strategy[T]] = field(default_factory=dict[str, Strategy[T]])
@@ -128,6 +130,11 @@ class Resource(Generic[T]):
                 {name: tree[name] for name in tree if name not in ("apiVersion", "kind")}
             )
         return encode_in_list(item)
+
+    @property
+    def struct(self) -> type[msgspec.Struct] | None:
+        """The type of the objects; None for requests and for kinds without objects."""
+        return self.live_struct if self.record is None else RESOURCES[self.record].type
 
     @property
     def selectable(self) -> frozenset[str]:
@@ -307,6 +314,7 @@ NAMESPACES = Resource(
     strategy=namespaces.NAMESPACES,
     updates={"finalize": namespaces.FINALIZE, "status": namespaces.STATUS},
 )
+# Annotated, because `Resource[Service](...)` would set an attribute that the slots do not have.
 SERVICES: Resource[Service] = Resource(
     api_version="v1",
     plural="services",
@@ -347,6 +355,7 @@ POD_METRICS: AnyResource = Resource(
     namespaced=True,
     columns=table.POD_METRICS,
     watchable=False,
+    live_struct=PodMetrics,
 )
 NODE_METRICS: AnyResource = Resource(
     api_version=METRICS_GROUP_VERSION,
@@ -356,6 +365,7 @@ NODE_METRICS: AnyResource = Resource(
     namespaced=False,
     columns=table.NODE_METRICS,
     watchable=False,
+    live_struct=NodeMetrics,
 )
 REVIEWS: tuple[AnyResource, ...] = tuple(
     Resource(
@@ -364,7 +374,6 @@ REVIEWS: tuple[AnyResource, ...] = tuple(
         singular=kind.lower(),
         kind=kind,
         namespaced=kind.startswith("Local"),
-        columns=table.NAMES,
         is_virtual=True,
     )
     for group, kind in (
@@ -392,7 +401,6 @@ def _absent(
         singular=kind.lower(),
         kind=kind,
         namespaced=namespaced,
-        columns=table.NAMES,
         short_names=short_names,
         categories=categories,
         is_absent=True,

@@ -88,7 +88,7 @@ class GarbageCollector:
                 if is_waiting(item.metadata, FOREGROUND) or is_waiting(item.metadata, ORPHAN):
                     deleted.append((record, item))
         self._owners = frozenset(
-            one.uid for _, item in dependents for one in references(item.metadata)
+            owner.uid for _, item in dependents for owner in references(item.metadata)
         )
         for record, item in dependents:
             with contextlib.suppress(NotFound):
@@ -105,8 +105,10 @@ class GarbageCollector:
         referenced = references(meta)
         if len(referenced) < len(meta.ownerReferences):
             return
-        owners = [(one, await self._owner(one, meta.namespace)) for one in referenced]
-        lost = {one.uid for one, owner in owners if owner is not OwnerState.SOLID}
+        owners = [
+            (reference, await self._owner(reference, meta.namespace)) for reference in referenced
+        ]
+        lost = {reference.uid for reference, owner in owners if owner is not OwnerState.SOLID}
         if not lost:
             return
         if any(owner is OwnerState.SOLID for _, owner in owners):
@@ -118,7 +120,7 @@ class GarbageCollector:
         owned = list(dependents_of(meta.uid, dependents))
         if owned and any(owner is OwnerState.WAITING for _, owner in owners):
             policy = "Foreground"
-            if any(is_waiting(one.metadata, FOREGROUND) for _, one in owned):
+            if any(is_waiting(dependent.metadata, FOREGROUND) for _, dependent in owned):
                 # The objects own each other: each would wait for the other.
                 item = await self._unblock(record, item)
         await self._delete(record, item, policy)
@@ -137,32 +139,34 @@ class GarbageCollector:
         meta = item.metadata
         owned = list(dependents_of(meta.uid, dependents))
         if ORPHAN in meta.finalizers:
-            for name, one in owned:
+            for resource, dependent in owned:
                 with contextlib.suppress(NotFound):
-                    await self._disown(name, one, {meta.uid})
-        elif any(_blocks(one.metadata, meta.uid) for _, one in owned):
+                    await self._disown(resource, dependent, {meta.uid})
+        elif any(_blocks(dependent.metadata, meta.uid) for _, dependent in owned):
             return
 
         def released(current: Object) -> Object:
-            kept = (one for one in current.metadata.finalizers if one not in (FOREGROUND, ORPHAN))
+            finalizers = current.metadata.finalizers
+            kept = (name for name in finalizers if name not in (FOREGROUND, ORPHAN))
             return with_meta(current, finalizers=tuple(kept))
 
         await self._update(record, item, released)
 
     async def _disown(self, record: RecordName, item: Object, owners: set[str]) -> None:
         def disowned(current: Object) -> Object:
-            kept = (one for one in current.metadata.ownerReferences if one.uid not in owners)
+            owned_by = current.metadata.ownerReferences
+            kept = (owner for owner in owned_by if owner.uid not in owners)
             return with_meta(current, ownerReferences=tuple(kept))
 
         await self._update(record, item, disowned)
 
     async def _unblock(self, record: RecordName, item: Object) -> Object:
         def unblocked(current: Object) -> Object:
-            found = current.metadata.ownerReferences
+            owners = current.metadata.ownerReferences
             return with_meta(
                 current,
                 ownerReferences=tuple(
-                    structs.replace(one, blockOwnerDeletion=False) for one in found
+                    structs.replace(owner, blockOwnerDeletion=False) for owner in owners
                 ),
             )
 
@@ -205,7 +209,8 @@ class GarbageCollector:
 
 def references(meta: ObjectMeta) -> tuple[OwnerReference, ...]:
     """Return the references to owners that can be looked up."""
-    return tuple(one for one in meta.ownerReferences if (one.apiVersion, one.kind) in _KINDS)
+    owners = meta.ownerReferences
+    return tuple(owner for owner in owners if (owner.apiVersion, owner.kind) in _KINDS)
 
 
 def is_waiting(meta: ObjectMeta, finalizer: str) -> bool:
@@ -215,12 +220,12 @@ def is_waiting(meta: ObjectMeta, finalizer: str) -> bool:
 
 def dependents_of(uid: str, dependents: Iterable[Dependent]) -> Iterator[Dependent]:
     for record, item in dependents:
-        if any(one.uid == uid for one in item.metadata.ownerReferences):
+        if any(owner.uid == uid for owner in item.metadata.ownerReferences):
             yield record, item
 
 
-def _blocks(meta: ObjectMeta, owner: str) -> bool:
-    return any(one.uid == owner and one.blockOwnerDeletion for one in meta.ownerReferences)
+def _blocks(meta: ObjectMeta, uid: str) -> bool:
+    return any(owner.uid == uid and owner.blockOwnerDeletion for owner in meta.ownerReferences)
 
 
 def _state(meta: ObjectMeta | None) -> tuple[object, ...]:
@@ -228,8 +233,8 @@ def _state(meta: ObjectMeta | None) -> tuple[object, ...]:
     if meta is None:
         return ()
     waiting = (is_waiting(meta, FOREGROUND), is_waiting(meta, ORPHAN))
-    found = references(meta)
-    return (found, waiting) if found or any(waiting) else ()
+    owners = references(meta)
+    return (owners, waiting) if owners or any(waiting) else ()
 
 
 def _require_uid(item: Object, uid: str) -> None:

@@ -102,8 +102,8 @@ class NamespaceCare:
             return False
         if change.type is WatchType.MODIFIED and not _released(item, change.previous):
             return False
-        found = await self._records.get("namespaces", "", item.metadata.namespace)
-        return not isinstance(found, Namespace) or _terminating(found)
+        namespace = await self._records.get("namespaces", "", item.metadata.namespace)
+        return not isinstance(namespace, Namespace) or _terminating(namespace)
 
     async def _pass(self) -> None:
         pods = (await self._records.list("pods")).items
@@ -111,8 +111,8 @@ class NamespaceCare:
             pod.metadata.namespace for pod in pods if isinstance(pod, Pod) and is_mirror(pod)
         }
         listing = await self._records.list("namespaces")
-        known = {item.metadata.name for item in listing.items}
-        for name in sorted({*PERMANENT, *mirrors} - known):
+        existing = {item.metadata.name for item in listing.items}
+        for name in sorted({*PERMANENT, *mirrors} - existing):
             await self._create(name)
         for item in (await self._records.list("namespaces")).items:
             assert isinstance(item, Namespace)

@@ -254,8 +254,8 @@ class Watch:
             return None
         now = change.type is not WatchType.DELETED and self._query.selects(change.object)
         # Without a previous state, assume that the selector matched before as it does now.
-        known = None if change.type is WatchType.ADDED else change.previous or change.object
-        before = self._query.selects(known)
+        previous = None if change.type is WatchType.ADDED else change.previous or change.object
+        before = self._query.selects(previous)
         if now:
             return WatchType.MODIFIED if before else WatchType.ADDED
         return WatchType.DELETED if before else None
@@ -334,7 +334,7 @@ class Rendering:
         version: str,
         *,
         definitions: bool = True,
-        more: Mapping[str, Any] = MappingProxyType({}),
+        more: Mapping[str, object] = MappingProxyType({}),
     ) -> bytes:
         return table(
             self._resource.columns,

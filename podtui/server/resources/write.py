@@ -40,7 +40,7 @@ _STORED: Final = {"nodes": "minions"}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the client gets: the media type and the warnings of the response to a write."""
+    """The response to a write: how it is encoded, and its warnings."""
 
     rendering: Rendering
     media: MediaType
@@ -61,8 +61,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write(Generic[T]):
-    """``strategy`` is that of the subresource, if the request names one. The warnings of all steps
-    go to ``answer``. Every step raises `StatusError`."""
+    """One create, update or patch. ``strategy`` is that of the subresource, if the request names
+    one. The warnings of all steps go to ``answer``; every step may raise `StatusError`."""
 
     request: web.Request
     resource: Resource[T]

@@ -34,7 +34,7 @@ def collection(resource: AnyResource) -> str:
     return f"{resource.root}{within}/{resource.plural}"
 
 
-@pytest.mark.parametrize("resource", ABSENT, ids=lambda one: one.qualified_name)
+@pytest.mark.parametrize("resource", ABSENT, ids=lambda resource: resource.qualified_name)
 async def test_an_absent_kind_is_listed_watched_and_found_nowhere(
     resource: AnyResource, served: Served, http: aiohttp.ClientSession
 ) -> None:
