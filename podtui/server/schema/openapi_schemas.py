@@ -212,6 +212,11 @@ class Schemas:
                 converted |= (
                     self._plain(kept[0], prefix, meta) if is_single else self._value("IntOrString")
                 )
+            elif key == "properties":
+                # Its keys are fields, which may be called ``description`` or ``default``.
+                converted[key] = {
+                    name: self._plain(field, prefix, meta) for name, field in value.items()
+                }
             elif key == "description":
                 converted[key] = _paragraph(value)
             elif key not in ("title", "default"):

@@ -104,6 +104,7 @@ class PriorityClass(Struct, frozen=True, kw_only=True):
     kind: str = "PriorityClass"
     metadata: ObjectMeta = ObjectMeta()
     value: int = 0
+    description: str = ""
 
 
 def test_a_declaration_is_enough_to_describe_a_kind_that_is_only_read(
@@ -126,6 +127,8 @@ def test_a_declaration_is_enough_to_describe_a_kind_that_is_only_read(
     model = "io.k8s.api.scheduling.v1.PriorityClass"
     assert schemas[model]["properties"]["value"] == {"type": "integer"}
     assert schemas[model]["description"] == "The importance of a pod."
+    # A field may have the name of a keyword.
+    assert schemas[model]["properties"]["description"] == {"type": "string"}
     items = schemas[f"{model}List"]["properties"]["items"]["items"]
     assert items == {"$ref": REFERENCE + model}
 
