@@ -60,14 +60,8 @@ FORMATS = {
     ("number", "double"): "double",
 }
 PROTO_PACKAGES = {
-    CORE: "api/core/v1",
-    META: "apimachinery/pkg/apis/meta/v1",
-    "io.k8s.api.coordination.v1.": "api/coordination/v1",
-    "io.k8s.api.events.v1.": "api/events/v1",
-    "io.k8s.api.node.v1.": "api/node/v1",
-    "io.k8s.api.policy.v1.": "api/policy/v1",
-    "io.k8s.api.authentication.v1.": "api/authentication/v1",
-    "io.k8s.api.authorization.v1.": "api/authorization/v1",
+    package: package.removeprefix("io.k8s.").rstrip(".").replace(".", "/")
+    for package in (META, *(package for package, _ in ROOTS.values()))
 }
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _GO_FIELD = re.compile(r"^\t(?:(\w+) )?(\S+) +`.*?json:\"([^\"]*)\"", re.MULTILINE)

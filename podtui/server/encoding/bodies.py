@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from aiohttp import web
@@ -20,6 +20,7 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _SHOWN_BYTES: Final = 30
+S = TypeVar("S", bound=v1.Struct)
 _SCHEME: Final = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 
@@ -108,7 +109,7 @@ def _wrong_kind(version: str, kind: str, wanted_version: str, wanted: str) -> st
     return f"converting ({shown}.{kind}) to ({package}.{wanted}): unknown conversion"
 
 
-def to_struct(tree: Tree, struct: type[v1.Struct]) -> Any:
+def to_struct(tree: Tree, struct: type[S]) -> S:
     """Convert a decoded tree. Raises `StatusError` 400, which only a bug in the decoding needs."""
     try:
         return msgspec.convert(tree, struct)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Final, cast
 
 from msgspec import structs
 
@@ -34,12 +34,13 @@ from podtui.api.v1 import (
     VolumeProjection,
 )
 from podtui.clock import Clock
-from podtui.server.resources.definitions import Resource
+from podtui.server.resources.definitions import AnyResource, Resource
 from podtui.server.resources.runtime_class import runtime_class_of, with_runtime_class
 from podtui.server.resources.strategies.namespaces import TERMINATING
 from podtui.server.resources.strategies.pods import with_tolerations
 from podtui.server.status import StatusError, forbidden, not_found
 from podtui.store.protocol import Records
+from podtui.store.resources import Object, T
 
 DEFAULT_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"
@@ -56,37 +57,37 @@ _CLASSES: Final[Mapping[str, int]] = {
 }
 
 
-def admission(
-    resource: Resource, records: Records, clock: Clock
-) -> Callable[[Any], Awaitable[Any]]:
+def admission(resource: Resource[T], records: Records, clock: Clock) -> Callable[[T], Awaitable[T]]:
     """Return the admission of new objects of a resource."""
 
-    async def admit(item: Any) -> Any:
+    async def admit(item: T) -> T:
         if resource.namespaced:
             await _check_namespace(resource, item, records)
         if isinstance(item, Pod):
-            return await _admit_pod(item, records, clock)
+            return cast("T", await _admit_pod(item, records, clock))
         return item
 
     return admit
 
 
 async def update_admission(
-    subresource: str, old: Any, records: Records
-) -> Callable[[Any, Any], None]:
+    subresource: str, old: Object, records: Records
+) -> Callable[[Object, Object], None]:
     """Return the check of an update (new, old), which raises `StatusError` 403."""
     if subresource != "resize" or not isinstance(old, Pod):
         return _admit_all
     node = await records.get("nodes", "", old.spec.nodeName) if old.spec.nodeName else None
 
-    def check(new: Pod, before: Pod) -> None:
+    def check(new: Object, before: Object) -> None:
+        assert isinstance(new, Pod)
+        assert isinstance(before, Pod)
         if new.spec != before.spec and new.spec.nodeName:
             _check_resize(new, node if isinstance(node, Node) else None)
 
     return check
 
 
-def _admit_all(new: Any, old: Any) -> None:
+def _admit_all(new: Object, old: Object) -> None:
     pass
 
 
@@ -111,14 +112,14 @@ def _check_resize(pod: Pod, node: Node | None) -> None:
         raise refusal
 
 
-def check_deletion(resource: Resource, name: str) -> None:
+def check_deletion(resource: AnyResource, name: str) -> None:
     """Refuse to delete a namespace that Kubernetes needs. Raises `StatusError` 403."""
     if resource.kind == "Namespace" and name in UNDELETABLE:
         raise forbidden(resource.plural, name, "this namespace may not be deleted")
 
 
-async def _check_namespace(resource: Resource, item: Any, records: Records) -> None:
-    name: str = item.metadata.namespace
+async def _check_namespace(resource: AnyResource, item: Object, records: Records) -> None:
+    name = item.metadata.namespace
     namespace = await records.get("namespaces", "", name)
     if not isinstance(namespace, Namespace):
         raise not_found("namespaces", name)
@@ -128,7 +129,7 @@ async def _check_namespace(resource: Resource, item: Any, records: Records) -> N
             message=f"namespace {name} is being terminated",
             field="metadata.namespace",
         )
-        object_name: str = item.metadata.name
+        object_name = item.metadata.name
         raise StatusError(
             403,
             f'{resource.qualified_name} "{object_name}" is forbidden: unable to create new content'
@@ -196,7 +197,7 @@ def _with_token(spec: PodSpec) -> PodSpec:
     mount = VolumeMount(name=name, readOnly=True, mountPath=_TOKEN_PATH)
 
     def mounted(container: Container) -> Container:
-        if any(one.mountPath == _TOKEN_PATH for one in container.volumeMounts):
+        if any(other.mountPath == _TOKEN_PATH for other in container.volumeMounts):
             return container
         return structs.replace(container, volumeMounts=(*container.volumeMounts, mount))
 

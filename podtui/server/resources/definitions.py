@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.insight import Timeline
+from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
+from podtui.api.v1 import Service
 from podtui.server.encoding.decoding import Tree
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources import table
@@ -34,21 +36,23 @@ from podtui.server.resources.strategies import (
 )
 from podtui.server.resources.strategies.strategy import Strategy
 from podtui.store.protocol import Records
+from podtui.store.resources import RESOURCES, T
 from podtui.store.resources import Resource as RecordName
 
 _IDENTITY = ("metadata.name", "metadata.namespace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """One resource of the API. ``fields`` can be used in field selectors."""
+class Resource(Generic[T]):
+    """One resource of the API, with records of type ``T``. ``fields`` can be used in field
+    selectors."""
 
     api_version: str
     plural: str
     singular: str
     kind: str
     namespaced: bool
-    columns: table.Columns
+    columns: table.Columns = table.NAMES
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -57,11 +61,13 @@ class Resource:
     watchable: bool = True
     record: RecordName | None = None
     """The records of the objects."""
-    strategy: Strategy | None = None
+    live_struct: type[msgspec.Struct] | None = None
+    """The type of objects that are read from the kubelet on each request."""
+    strategy: Strategy[T] | None = None
     """The strategy of writes; None for objects that are only read."""
-    updates: Mapping[str, Strategy] = field(default_factory=dict[str, Strategy])
+    updates: Mapping[str, Strategy[T]] = field(default_factory=dict[str, Strategy[T]])
     """The strategies of updates, by subresource."""
-    to_wire: Callable[[Any], Tree] | None = None
+    to_wire: Callable[[T], Tree] | None = None
     """Returns an object's JSON form, if that is not the form of its record."""
     from_wire: Callable[[Tree], Tree] | None = None
     """The reverse of ``to_wire``."""
@@ -107,7 +113,7 @@ class Resource:
         """True if a whole collection can be deleted; namespaces can only be deleted by name."""
         return self.kind != "Namespace"
 
-    def encode(self, item: ApiObject) -> bytes:
+    def encode(self, item: T) -> bytes:
         if self._last_encoded and self._last_encoded[0][0] is item:
             return self._last_encoded[0][1]
         if self.to_wire is not None:
@@ -117,7 +123,7 @@ class Resource:
         self._last_encoded[:] = [(item, body)]
         return body
 
-    def encode_in_list(self, item: ApiObject) -> bytes:
+    def encode_in_list(self, item: T) -> bytes:
         if self.to_wire is not None:
             tree = self.to_wire(item)
             return msgspec.json.encode(
@@ -126,9 +132,17 @@ class Resource:
         return encode_in_list(item)
 
     @property
+    def struct(self) -> type[msgspec.Struct] | None:
+        """The type of the objects; None for requests and for kinds without objects."""
+        return self.live_struct if self.record is None else RESOURCES[self.record].type
+
+    @property
     def selectable(self) -> frozenset[str]:
         return frozenset((*_IDENTITY, *self.fields))
 
+
+AnyResource: TypeAlias = Resource[Any]
+"""A resource whose type of objects does not matter, or is not a type of the records."""
 
 PODS = Resource(
     api_version="v1",
@@ -300,7 +314,8 @@ NAMESPACES = Resource(
     strategy=namespaces.NAMESPACES,
     updates={"finalize": namespaces.FINALIZE, "status": namespaces.STATUS},
 )
-SERVICES = Resource(
+# Annotated, because `Resource[Service](...)` would set an attribute that the slots do not have.
+SERVICES: Resource[Service] = Resource(
     api_version="v1",
     plural="services",
     singular="service",
@@ -311,7 +326,7 @@ SERVICES = Resource(
     categories=("all",),
     record="services",
 )
-MANIFESTS = Resource(
+MANIFESTS: Resource[Manifest] = Resource(
     api_version=GROUP_VERSION,
     plural="manifests",
     singular="manifest",
@@ -322,7 +337,7 @@ MANIFESTS = Resource(
     fields=("status.state",),
     record="manifests",
 )
-TIMELINES = Resource(
+TIMELINES: Resource[Timeline] = Resource(
     api_version=GROUP_VERSION,
     plural="timelines",
     singular="timeline",
@@ -332,7 +347,7 @@ TIMELINES = Resource(
     short_names=("tl",),
     record="timelines",
 )
-POD_METRICS = Resource(
+POD_METRICS: AnyResource = Resource(
     api_version=METRICS_GROUP_VERSION,
     plural="pods",
     singular="",
@@ -340,8 +355,9 @@ POD_METRICS = Resource(
     namespaced=True,
     columns=table.POD_METRICS,
     watchable=False,
+    live_struct=PodMetrics,
 )
-NODE_METRICS = Resource(
+NODE_METRICS: AnyResource = Resource(
     api_version=METRICS_GROUP_VERSION,
     plural="nodes",
     singular="",
@@ -349,15 +365,15 @@ NODE_METRICS = Resource(
     namespaced=False,
     columns=table.NODE_METRICS,
     watchable=False,
+    live_struct=NodeMetrics,
 )
-REVIEWS = tuple(
+REVIEWS: tuple[AnyResource, ...] = tuple(
     Resource(
         api_version=f"{group}/v1",
         plural=f"{kind.lower()}s",
         singular=kind.lower(),
         kind=kind,
         namespaced=kind.startswith("Local"),
-        columns=table.NAMES,
         is_virtual=True,
     )
     for group, kind in (
@@ -378,14 +394,13 @@ def _absent(
     *short_names: str,
     namespaced: bool = True,
     categories: tuple[str, ...] = (),
-) -> Resource:
+) -> AnyResource:
     return Resource(
         api_version=api_version,
         plural=plural,
         singular=kind.lower(),
         kind=kind,
         namespaced=namespaced,
-        columns=table.NAMES,
         short_names=short_names,
         categories=categories,
         is_absent=True,
@@ -420,7 +435,7 @@ ABSENT = (
 )
 """Kinds that clients of Kubernetes list without being asked: kubectl when it prunes and validates,
 finds the workloads of a drained node, or reads a group from its cache."""
-ALL = (
+ALL: tuple[AnyResource, ...] = (
     CONFIG_MAPS,
     EVENTS,
     NAMESPACES,
@@ -448,7 +463,7 @@ def writable() -> str:
     )
 
 
-def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, ObjectSource]]:
+def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[AnyResource, ObjectSource]]:
     """Return every resource with the source of its objects."""
 
     async def pod_metrics() -> Sequence[PodMetrics]:
@@ -458,8 +473,8 @@ def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource,
             for meta in (pod.metadata for pod in listing.items)
         }
         return [
-            _labelled(one, labels.get((one.metadata.namespace, one.metadata.name), {}))
-            for one in await kubelet.pod_metrics()
+            _labelled(item, labels.get((item.metadata.namespace, item.metadata.name), {}))
+            for item in await kubelet.pod_metrics()
         ]
 
     async def node_metrics() -> Sequence[NodeMetrics]:
@@ -469,7 +484,7 @@ def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource,
         node = await records.get("nodes", "", metrics.metadata.name)
         return (_labelled(metrics, {} if node is None else node.metadata.labels),)
 
-    recorded: list[tuple[Resource, ObjectSource]] = [
+    recorded: list[tuple[AnyResource, ObjectSource]] = [
         (resource, RecordedObjects(records, resource.record))
         for resource in ALL
         if resource.record is not None
@@ -501,7 +516,7 @@ def reader(item: ApiObject) -> Callable[[str], str]:
         if path == "reportingController":
             path = "reportingComponent"
         path = path.replace("regarding.", "involvedObject.")
-        value: Any = item
+        value: object = item
         for name in path.split("."):
             value = getattr(value, name)
             if value is None:

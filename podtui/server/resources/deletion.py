@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final, cast
 
 from podtui.api.times import parse_time, rfc3339
-from podtui.api.v1 import DeleteOptions, ObjectMeta
+from podtui.api.v1 import DeleteOptions
 from podtui.errors import NotFound
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Records
-from podtui.store.resources import Resource
+from podtui.store.resources import Object, Resource, T
 
 FOREGROUND: Final = "foregroundDeletion"
 """The finalizer of an object that stays until its dependents are deleted."""
@@ -33,8 +33,8 @@ def propagation(options: DeleteOptions) -> str:
 
 
 def deletion(
-    strategy: Strategy, item: Any, seconds: int | None, now: datetime, policy: str = ""
-) -> tuple[Any, bool]:
+    strategy: Strategy[T], item: T, seconds: int | None, now: datetime, policy: str = ""
+) -> tuple[T, bool]:
     """Return the object after a request to delete it, and whether its record is to be removed.
 
     ``seconds`` is the grace period that the request asks for, if any, and ``policy`` its
@@ -42,7 +42,7 @@ def deletion(
     """
     if seconds is not None and seconds < 0:
         seconds = 1
-    meta: ObjectMeta = item.metadata
+    meta = item.metadata
     period = strategy.grace(item, seconds)
     if period is None:
         item = _with_policy(strategy, item, policy)
@@ -70,15 +70,15 @@ class _Changed(Exception):
 async def delete_record(
     records: Records,
     resource: Resource,
-    strategy: Strategy,
-    item: Any,
+    strategy: Strategy[T],
+    item: T,
     *,
     seconds: int | None,
     now: datetime,
     policy: str = "",
-    check: Callable[[Any], None] = lambda item: None,
+    check: Callable[[T], None] = lambda item: None,
     dry_run: bool = False,
-) -> tuple[Any, bool]:
+) -> tuple[T, bool]:
     """Delete the object's record, or mark it as deleted. Return it, and whether it is gone.
 
     ``check`` gets the object as it is stored, and may raise to keep it. Raises
@@ -91,75 +91,77 @@ async def delete_record(
         if dry_run:
             return result, gone
 
-        def same(current: Any, seen: Any = item, result: Any = result) -> Any:
+        def require_same(current: Object, seen: Object = item) -> None:
             if current != seen:
                 raise _Changed
+
+        def replaced(current: T, result: T = result) -> T:
+            require_same(current)
             return result
 
         try:
             if gone:
-                if not await records.delete(resource, namespace, name, same):
+                if not await records.delete(resource, namespace, name, require_same):
                     raise NotFound(name)
                 return result, True
-            stored: Any = await records.update(resource, namespace, name, same)
-            return stored, False
+            return await records.update(resource, namespace, name, replaced), False
         except _Changed:
-            item = await records.get(resource, namespace, name)
-            if item is None:
+            current = await records.get(resource, namespace, name)
+            if current is None:
                 raise NotFound(name) from None
+            item = cast("T", current)
 
 
 class _Ended(Exception):
     """Raised inside an update that removes the record instead."""
 
-    def __init__(self, item: Any) -> None:
-        super().__init__()
-        self.item = item
-
 
 async def update_record(
     records: Records,
     resource: Resource,
-    strategy: Strategy,
+    strategy: Strategy[T],
     namespace: str,
     name: str,
-    change: Callable[[Any], Any],
-) -> Any:
+    change: Callable[[T], T],
+) -> T:
     """Update a record, or remove it if the change removes the last finalizer of a deleted object.
     Return the changed object. Raises `podtui.errors.NotFound`."""
 
-    def changed(old: Any) -> Any:
+    ended: list[T] = []
+
+    def changed(old: T) -> T:
         new = change(old)
         if ended_by_update(strategy, new, old):
-            raise _Ended(new)
+            ended.append(new)
+            raise _Ended
         return new
 
     try:
         return await records.update(resource, namespace, name, changed)
-    except _Ended as ended:
+    except _Ended:
         await records.delete(resource, namespace, name)
-        return ended.item
+        return ended[-1]
 
 
-def ended_by_update(strategy: Strategy, new: Any, old: Any) -> bool:
+def ended_by_update(strategy: Strategy[T], new: T, old: T) -> bool:
     """Return whether an update removed the last finalizer of an object that is being deleted."""
-    before: ObjectMeta = old.metadata
+    before = old.metadata
     waiting = before.deletionTimestamp is not None and not before.deletionGracePeriodSeconds
     return waiting and strategy.held(old) and not strategy.held(new)
 
 
-def _with_policy(strategy: Strategy, item: Any, policy: str) -> Any:
+def _with_policy(strategy: Strategy[T], item: T, policy: str) -> T:
     """Replace the finalizers for the garbage collector by that of the policy, if there is one."""
     if policy not in _FINALIZERS or not strategy.owns:
         return item
-    before: tuple[str, ...] = item.metadata.finalizers
-    kept = (one for one in before if one not in (FOREGROUND, ORPHAN))
+    before = item.metadata.finalizers
+    kept = (name for name in before if name not in (FOREGROUND, ORPHAN))
     after = (*kept, *_FINALIZERS[policy])
     return item if set(after) == set(before) else with_meta(item, finalizers=after)
 
 
-def _marked(item: Any, period: int, now: datetime) -> Any:
-    generation: int | None = item.metadata.generation
+def _marked(item: T, period: int, now: datetime) -> T:
+    generation = item.metadata.generation
     return with_meta(
         item,
         deletionTimestamp=rfc3339(_after(now, period)),
@@ -176,9 +178,9 @@ def _after(moment: datetime, seconds: int) -> datetime:
         return datetime.max.replace(tzinfo=moment.tzinfo)
 
 
-def _shortened(item: Any, seconds: int, now: datetime) -> Any:
+def _shortened(item: T, seconds: int, now: datetime) -> T:
     """Move the end of the grace period forward, but not into the past."""
-    meta: ObjectMeta = item.metadata
+    meta = item.metadata
     end = parse_time(meta.deletionTimestamp) or now
     try:
         end += timedelta(seconds=seconds - (meta.deletionGracePeriodSeconds or 0))

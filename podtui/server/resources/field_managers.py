@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -17,6 +17,7 @@ from podtui.api.v1 import (
     Pod,
 )
 from podtui.patching.server_side_apply import update_managers
+from podtui.server.encoding.decoding import Tree
 
 API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
@@ -35,9 +36,9 @@ def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
     return structs.replace(new, metadata=structs.replace(new.metadata, managedFields=managers))
 
 
-def _document(item: T) -> dict[str, Any]:
+def _document(item: T) -> Tree:
     """Return the JSON form, without fields that are always written: no manager sets them."""
-    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(item))
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(item))
     tree.pop("status", None)
     document = {name: value for name, value in tree.items() if value not in _EMPTY}
     return {**document, "kind": type(item).__name__}

@@ -18,10 +18,11 @@ from podtui.api.v1 import ObjectMeta, OwnerReference
 from podtui.clock import Clock
 from podtui.errors import NotFound
 from podtui.server.resources.control_loop import run_control_loop
-from podtui.server.resources.definitions import ALL, Resource
+from podtui.server.resources.definitions import ALL, AnyResource
 from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Change, Records, WatchType
+from podtui.store.resources import Object
 from podtui.store.resources import Resource as RecordName
 
 log = logging.getLogger(__name__)
@@ -34,13 +35,13 @@ class OwnerState(Enum):
     GONE = auto()
 
 
-def _collected() -> Iterator[tuple[RecordName, Resource, Strategy]]:
+def _collected() -> Iterator[tuple[RecordName, AnyResource, Strategy[Any]]]:
     for resource in ALL:
         if resource.record is not None and resource.strategy is not None and resource.strategy.owns:
             yield resource.record, resource, resource.strategy
 
 
-_STRATEGIES: Final[Mapping[RecordName, Strategy]] = {
+_STRATEGIES: Final[Mapping[RecordName, Strategy[Any]]] = {
     record: strategy for record, _, strategy in _collected()
 }
 _KINDS: Final[Mapping[tuple[str, str], RecordName]] = {
@@ -48,7 +49,7 @@ _KINDS: Final[Mapping[tuple[str, str], RecordName]] = {
     for record, resource, _ in _collected()
     if resource.namespaced
 }
-Dependent = tuple[RecordName, Any]
+Dependent = tuple[RecordName, Object]
 
 
 class GarbageCollector:
@@ -87,7 +88,7 @@ class GarbageCollector:
                 if is_waiting(item.metadata, FOREGROUND) or is_waiting(item.metadata, ORPHAN):
                     deleted.append((record, item))
         self._owners = frozenset(
-            one.uid for _, item in dependents for one in references(item.metadata)
+            owner.uid for _, item in dependents for owner in references(item.metadata)
         )
         for record, item in dependents:
             with contextlib.suppress(NotFound):
@@ -97,15 +98,17 @@ class GarbageCollector:
                 await self._release(record, item, dependents)
 
     async def _collect(
-        self, record: RecordName, item: Any, dependents: Iterable[Dependent]
+        self, record: RecordName, item: Object, dependents: Iterable[Dependent]
     ) -> None:
         """Delete an object without owners, or remove the references to those that are gone."""
-        meta: ObjectMeta = item.metadata
+        meta = item.metadata
         referenced = references(meta)
         if len(referenced) < len(meta.ownerReferences):
             return
-        owners = [(one, await self._owner(one, meta.namespace)) for one in referenced]
-        lost = {one.uid for one, owner in owners if owner is not OwnerState.SOLID}
+        owners = [
+            (reference, await self._owner(reference, meta.namespace)) for reference in referenced
+        ]
+        lost = {reference.uid for reference, owner in owners if owner is not OwnerState.SOLID}
         if not lost:
             return
         if any(owner is OwnerState.SOLID for _, owner in owners):
@@ -117,7 +120,7 @@ class GarbageCollector:
         owned = list(dependents_of(meta.uid, dependents))
         if owned and any(owner is OwnerState.WAITING for _, owner in owners):
             policy = "Foreground"
-            if any(is_waiting(one.metadata, FOREGROUND) for _, one in owned):
+            if any(is_waiting(dependent.metadata, FOREGROUND) for _, dependent in owned):
                 # The objects own each other: each would wait for the other.
                 item = await self._unblock(record, item)
         await self._delete(record, item, policy)
@@ -130,47 +133,51 @@ class GarbageCollector:
         return OwnerState.WAITING if is_waiting(owner.metadata, FOREGROUND) else OwnerState.SOLID
 
     async def _release(
-        self, record: RecordName, item: Any, dependents: Iterable[Dependent]
+        self, record: RecordName, item: Object, dependents: Iterable[Dependent]
     ) -> None:
         """Remove the finalizer of a deleted object, unless it still waits for its dependents."""
-        meta: ObjectMeta = item.metadata
+        meta = item.metadata
         owned = list(dependents_of(meta.uid, dependents))
         if ORPHAN in meta.finalizers:
-            for name, one in owned:
+            for resource, dependent in owned:
                 with contextlib.suppress(NotFound):
-                    await self._disown(name, one, {meta.uid})
-        elif any(_blocks(one.metadata, meta.uid) for _, one in owned):
+                    await self._disown(resource, dependent, {meta.uid})
+        elif any(_blocks(dependent.metadata, meta.uid) for _, dependent in owned):
             return
 
-        def released(current: Any) -> Any:
-            kept = (one for one in current.metadata.finalizers if one not in (FOREGROUND, ORPHAN))
+        def released(current: Object) -> Object:
+            finalizers = current.metadata.finalizers
+            kept = (name for name in finalizers if name not in (FOREGROUND, ORPHAN))
             return with_meta(current, finalizers=tuple(kept))
 
         await self._update(record, item, released)
 
-    async def _disown(self, record: RecordName, item: Any, owners: set[str]) -> None:
-        def disowned(current: Any) -> Any:
-            kept = (one for one in current.metadata.ownerReferences if one.uid not in owners)
+    async def _disown(self, record: RecordName, item: Object, owners: set[str]) -> None:
+        def disowned(current: Object) -> Object:
+            owned_by = current.metadata.ownerReferences
+            kept = (owner for owner in owned_by if owner.uid not in owners)
             return with_meta(current, ownerReferences=tuple(kept))
 
         await self._update(record, item, disowned)
 
-    async def _unblock(self, record: RecordName, item: Any) -> Any:
-        def unblocked(current: Any) -> Any:
-            found = current.metadata.ownerReferences
+    async def _unblock(self, record: RecordName, item: Object) -> Object:
+        def unblocked(current: Object) -> Object:
+            owners = current.metadata.ownerReferences
             return with_meta(
                 current,
                 ownerReferences=tuple(
-                    structs.replace(one, blockOwnerDeletion=False) for one in found
+                    structs.replace(owner, blockOwnerDeletion=False) for owner in owners
                 ),
             )
 
         return await self._update(record, item, unblocked)
 
-    async def _update(self, record: RecordName, item: Any, change: Callable[[Any], Any]) -> Any:
-        meta: ObjectMeta = item.metadata
+    async def _update(
+        self, record: RecordName, item: Object, change: Callable[[Object], Object]
+    ) -> Object:
+        meta = item.metadata
 
-        def checked(current: Any) -> Any:
+        def checked(current: Object) -> Object:
             _require_uid(current, meta.uid)
             return change(current)
 
@@ -178,10 +185,10 @@ class GarbageCollector:
             self._records, record, _STRATEGIES[record], meta.namespace, meta.name, checked
         )
 
-    async def _delete(self, record: RecordName, item: Any, policy: str) -> None:
-        meta: ObjectMeta = item.metadata
+    async def _delete(self, record: RecordName, item: Object, policy: str) -> None:
+        meta = item.metadata
 
-        def check(current: Any) -> None:
+        def check(current: Object) -> None:
             _require_uid(current, meta.uid)
             if current.metadata.ownerReferences != meta.ownerReferences:
                 # The change of the references wakes the next pass.
@@ -202,7 +209,8 @@ class GarbageCollector:
 
 def references(meta: ObjectMeta) -> tuple[OwnerReference, ...]:
     """Return the references to owners that can be looked up."""
-    return tuple(one for one in meta.ownerReferences if (one.apiVersion, one.kind) in _KINDS)
+    owners = meta.ownerReferences
+    return tuple(owner for owner in owners if (owner.apiVersion, owner.kind) in _KINDS)
 
 
 def is_waiting(meta: ObjectMeta, finalizer: str) -> bool:
@@ -212,12 +220,12 @@ def is_waiting(meta: ObjectMeta, finalizer: str) -> bool:
 
 def dependents_of(uid: str, dependents: Iterable[Dependent]) -> Iterator[Dependent]:
     for record, item in dependents:
-        if any(one.uid == uid for one in item.metadata.ownerReferences):
+        if any(owner.uid == uid for owner in item.metadata.ownerReferences):
             yield record, item
 
 
-def _blocks(meta: ObjectMeta, owner: str) -> bool:
-    return any(one.uid == owner and one.blockOwnerDeletion for one in meta.ownerReferences)
+def _blocks(meta: ObjectMeta, uid: str) -> bool:
+    return any(owner.uid == uid and owner.blockOwnerDeletion for owner in meta.ownerReferences)
 
 
 def _state(meta: ObjectMeta | None) -> tuple[object, ...]:
@@ -225,10 +233,10 @@ def _state(meta: ObjectMeta | None) -> tuple[object, ...]:
     if meta is None:
         return ()
     waiting = (is_waiting(meta, FOREGROUND), is_waiting(meta, ORPHAN))
-    found = references(meta)
-    return (found, waiting) if found or any(waiting) else ()
+    owners = references(meta)
+    return (owners, waiting) if owners or any(waiting) else ()
 
 
-def _require_uid(item: Any, uid: str) -> None:
+def _require_uid(item: Object, uid: str) -> None:
     if item.metadata.uid != uid:
         raise NotFound(item.metadata.name)

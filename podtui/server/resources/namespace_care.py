@@ -30,8 +30,7 @@ from podtui.clock import Clock
 from podtui.errors import AlreadyExists, NotFound
 from podtui.server.resources.admission import DEFAULT_ACCOUNT, ROOT_CA
 from podtui.server.resources.control_loop import run_control_loop
-from podtui.server.resources.definitions import ALL
-from podtui.server.resources.definitions import Resource as ApiResource
+from podtui.server.resources.definitions import ALL, AnyResource
 from podtui.server.resources.deletion import delete_record
 from podtui.server.resources.field_managers import API_SERVER, CONTROLLER_MANAGER, managed
 from podtui.server.resources.strategies.namespaces import (
@@ -68,7 +67,7 @@ class NamespaceCare:
         self._records = records
         self._clock = clock
         self._root_ca = root_ca
-        self._contents: dict[Resource, ApiResource] = {
+        self._contents: dict[Resource, AnyResource] = {
             resource.record: resource
             for resource in ALL
             if resource.record is not None and resource.namespaced and resource.strategy is not None
@@ -103,8 +102,8 @@ class NamespaceCare:
             return False
         if change.type is WatchType.MODIFIED and not _released(item, change.previous):
             return False
-        found = await self._records.get("namespaces", "", item.metadata.namespace)
-        return not isinstance(found, Namespace) or _terminating(found)
+        namespace = await self._records.get("namespaces", "", item.metadata.namespace)
+        return not isinstance(namespace, Namespace) or _terminating(namespace)
 
     async def _pass(self) -> None:
         pods = (await self._records.list("pods")).items
@@ -112,8 +111,8 @@ class NamespaceCare:
             pod.metadata.namespace for pod in pods if isinstance(pod, Pod) and is_mirror(pod)
         }
         listing = await self._records.list("namespaces")
-        known = {item.metadata.name for item in listing.items}
-        for name in sorted({*PERMANENT, *mirrors} - known):
+        existing = {item.metadata.name for item in listing.items}
+        for name in sorted({*PERMANENT, *mirrors} - existing):
             await self._create(name)
         for item in (await self._records.list("namespaces")).items:
             assert isinstance(item, Namespace)
@@ -176,7 +175,7 @@ class NamespaceCare:
         }
         return {name: items for name, items in left.items() if items}
 
-    async def _delete_all(self, resource: ApiResource, namespace: str) -> list[Object]:
+    async def _delete_all(self, resource: AnyResource, namespace: str) -> list[Object]:
         """Delete the objects of one resource. Return those that are still there."""
         assert resource.record is not None
         assert resource.strategy is not None

@@ -25,7 +25,7 @@ from podtui.server.encoding.decoding import DecodeError, decode_object
 from podtui.server.status import bad_request, flag_value, invalid_fields
 
 META_GROUP: Final = "meta.k8s.io"
-_LONGEST_MANAGER: Final = 128
+_MAX_MANAGER_BYTES: Final = 128
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
 
@@ -75,8 +75,8 @@ def _write_errors(
 
 
 def _manager_errors(manager: str) -> Errors:
-    if len(manager.encode()) > _LONGEST_MANAGER:
-        yield too_long("fieldManager", _LONGEST_MANAGER)
+    if len(manager.encode()) > _MAX_MANAGER_BYTES:
+        yield too_long("fieldManager", _MAX_MANAGER_BYTES)
     for position, char in enumerate(manager):
         if not char.isprintable():
             yield invalid(
@@ -93,7 +93,7 @@ def _dry_run_errors(values: list[str]) -> Errors:
 
 def _from_user_agent(agent: str) -> str:
     first = "".join(char for char in agent.partition("/")[0] if char.isprintable())
-    return first.encode()[:_LONGEST_MANAGER].decode("utf-8", "ignore")
+    return first.encode()[:_MAX_MANAGER_BYTES].decode("utf-8", "ignore")
 
 
 def delete_options(request: web.Request, body: bytes) -> DeleteOptions:
@@ -109,8 +109,8 @@ def delete_options(request: web.Request, body: bytes) -> DeleteOptions:
             )
         )
     if options.propagationPolicy not in ("", *_PROPAGATIONS):
-        known = (*_PROPAGATIONS, "nil")
-        errors.append(not_supported("propagationPolicy", options.propagationPolicy, known))
+        policies = (*_PROPAGATIONS, "nil")
+        errors.append(not_supported("propagationPolicy", options.propagationPolicy, policies))
     errors += _dry_run_errors(list(options.dryRun))
     if errors:
         raise invalid_fields("DeleteOptions", "", errors, META_GROUP)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, Generic, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ from podtui.server.resources.definitions import Resource
 from podtui.server.resources.options import WriteOptions
 from podtui.server.resources.strategies.strategy import with_meta, with_meta_of
 from podtui.server.status import StatusError, bad_request
+from podtui.store.resources import T
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -34,24 +35,24 @@ _REJECTED: Final = "the server rejected our request due to an error in our reque
 _EMPTY: Final[tuple[object, ...]] = (None, "", {})
 
 
-class Patches:
+class Patches(Generic[T]):
     """The patches of one resource's objects."""
 
-    def __init__(self, resource: Resource, clock: Clock) -> None:
+    def __init__(self, resource: Resource[T], clock: Clock) -> None:
         self._resource = resource
         self._clock = clock
         self._schema = facts.name_of_kind(resource.api_version, resource.kind) or resource.kind
         self._last_item: object = None
         self._last_document: Tree = {}
 
-    def document(self, item: Any) -> Tree:
+    def document(self, item: T) -> Tree:
         """Return the JSON form of an object. It is shared with later calls: do not change it."""
         if item is not self._last_item:
             self._last_document = msgspec.json.decode(self._resource.encode(item))
             self._last_item = item
         return self._last_document
 
-    def _changed_document(self, new: Any, old: Any) -> Tree:
+    def _changed_document(self, new: T, old: T | None) -> Tree:
         """Return the JSON form of an object that may differ from another one in its metadata
         only. Most updates do, and to encode a pod's spec and status takes longer than the rest."""
         if old is None or self._resource.to_wire is not None or with_meta_of(new, old) != old:
@@ -59,7 +60,7 @@ class Patches:
         metadata = msgspec.json.decode(msgspec.json.encode(new.metadata))
         return {**self.document(old), "metadata": metadata}
 
-    def patched(self, item: Any, media: str, patch: Any) -> Tree:
+    def patched(self, item: T, media: str, patch: Any) -> Tree:
         """Return the document of a patched object. Raises `StatusError`."""
         document = self.document(item)
         with _patch_errors():
@@ -78,7 +79,7 @@ class Patches:
             raise bad_request(f"invalid object type: {_shown_kind(*kind)}")
 
     def applied(
-        self, live: Any | None, configuration: Tree, options: WriteOptions, subresource: str
+        self, live: T | None, configuration: Tree, options: WriteOptions, subresource: str
     ) -> Tree:
         """Return the document of an object with an applied configuration. Raises `StatusError`."""
         with _patch_errors():
@@ -92,7 +93,7 @@ class Patches:
                 subresource=subresource,
             )
 
-    def managed(self, new: Any, old: Any, options: WriteOptions, subresource: str) -> Any:
+    def managed(self, new: T, old: T | None, options: WriteOptions, subresource: str) -> T:
         """Return the object with the managers of its fields."""
         after = self._changed_document(new, old)
         if old is None:
@@ -139,10 +140,10 @@ def _patch_errors() -> Generator[None]:
         causes = tuple(
             StatusCause(
                 reason="FieldManagerConflict",
-                message=f"conflict with {one.manager}",
-                field=one.field,
+                message=f"conflict with {clash.manager}",
+                field=clash.field,
             )
-            for one in error.conflicts
+            for clash in error.conflicts
         )
         raise StatusError(409, str(error), details=StatusDetails(causes=causes)) from error
     except PatchError as error:

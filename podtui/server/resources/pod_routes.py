@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from aiohttp import web
 from msgspec import structs
@@ -20,13 +20,14 @@ from podtui.server.resources.deletion import delete_record, propagation
 from podtui.server.resources.options import precondition_failure, write_options
 from podtui.server.resources.strategies.pods import PODS
 from podtui.server.resources.strategies.strategy import with_meta
-from podtui.server.resources.write_routes import uid_mismatch
+from podtui.server.resources.write import uid_mismatch
 from podtui.server.status import bad_request, conflict, not_found, success
 from podtui.store.protocol import Records
 
 _PODS = "/api/v1/namespaces/{namespace}/pods/{name}"
 _SCHEDULED = "PodScheduled"
 _DISRUPTION = "DisruptionTarget"
+S = TypeVar("S", Binding, Eviction)
 
 
 class PodRequestRoutes:
@@ -46,7 +47,7 @@ class PodRequestRoutes:
     async def bind(self, request: web.Request) -> web.Response:
         """Assign a pod to a node."""
         options = write_options(request, "CreateOptions")
-        binding: Binding = await _body(request, Binding, "v1")
+        binding = await _body(request, Binding, "v1")
         name = request.match_info.get("name", binding.metadata.name)
         if name != binding.metadata.name:
             raise bad_request("name in URL does not match name in Binding object")
@@ -72,7 +73,7 @@ class PodRequestRoutes:
     async def evict(self, request: web.Request) -> web.Response:
         """Delete a pod, and note in its status that it was evicted."""
         options = write_options(request, "CreateOptions")
-        eviction: Eviction = await _body(request, Eviction, "policy/v1")
+        eviction = await _body(request, Eviction, "policy/v1")
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         if name != eviction.metadata.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -123,8 +124,8 @@ class PodRequestRoutes:
         return pod
 
 
-async def _body(request: web.Request, struct: Any, api_version: str) -> Any:
-    kind: str = struct.__name__
+async def _body(request: web.Request, struct: type[S], api_version: str) -> S:
+    kind = struct.__name__
     document = parse_body(request, await request.read(), kind)
     tree, _ = decode_body(document, lambda tree: decode_object(tree, struct), api_version, kind)
     return to_struct(tree, struct)
@@ -166,10 +167,10 @@ def bind(pod: Pod, binding: Binding, now: str) -> Pod:
         why = f"pod {meta.name} has non-empty .spec.schedulingGates"
     if why:
         raise conflict("pods/binding", meta.name, why)
-    known = binding.metadata
-    if known.uid and known.uid != meta.uid:
-        raise conflict("pods", meta.name, uid_mismatch("pods", known.uid, meta))
-    if known.resourceVersion and known.resourceVersion != meta.resourceVersion:
+    bound = binding.metadata
+    if bound.uid and bound.uid != meta.uid:
+        raise conflict("pods", meta.name, uid_mismatch("pods", bound.uid, meta))
+    if bound.resourceVersion and bound.resourceVersion != meta.resourceVersion:
         raise conflict("pods", meta.name)
     pod = structs.replace(
         pod,
@@ -178,15 +179,15 @@ def bind(pod: Pod, binding: Binding, now: str) -> Pod:
     )
     pod = with_meta(
         pod,
-        annotations=meta.annotations | known.annotations,
-        labels=meta.labels | known.labels,
+        annotations=meta.annotations | bound.annotations,
+        labels=meta.labels | bound.labels,
     )
     return with_condition(pod, PodCondition(type=_SCHEDULED, status="True"), now)
 
 
 def with_condition(pod: Pod, condition: PodCondition, now: str) -> Pod:
     """Set a condition in the status; its time changes with its status only."""
-    before = next((one for one in pod.status.conditions if one.type == condition.type), None)
+    before = next((old for old in pod.status.conditions if old.type == condition.type), None)
     same = before is not None and before.status == condition.status
     since = before.lastTransitionTime if before is not None and same else now
     condition = structs.replace(condition, lastTransitionTime=since)
@@ -194,6 +195,6 @@ def with_condition(pod: Pod, condition: PodCondition, now: str) -> Pod:
         conditions = (*pod.status.conditions, condition)
     else:
         conditions = tuple(
-            condition if one.type == condition.type else one for one in pod.status.conditions
+            condition if old.type == condition.type else old for old in pod.status.conditions
         )
     return structs.replace(pod, status=structs.replace(pod.status, conditions=conditions))

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from podtui.manifest.validation.errors import Errors, GoText, forbidden, not_supported
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
-from podtui.server.resources.definitions import Resource, reader
+from podtui.server.resources.definitions import AnyResource, reader
 from podtui.server.resources.objects import ApiObject, ObjectSource
 from podtui.server.resources.options import META_GROUP
 from podtui.server.resources.paging import ContinueToken, parse_token
@@ -37,7 +37,7 @@ class ListQuery:
     says where the page begins. ``initial_events`` is None if a watch without a version is to begin
     with the existing objects, without a bookmark."""
 
-    resource: Resource
+    resource: AnyResource
     namespace: str
     name: str
     media: MediaType
@@ -70,7 +70,7 @@ class ListQuery:
 
 
 def parse_query(
-    request: web.Request, resource: Resource, *, watch: bool | None = None
+    request: web.Request, resource: AnyResource, *, watch: bool | None = None
 ) -> ListQuery:
     """``watch`` is None if the query says it. Raises `StatusError` 400, 406 or 410."""
     query = request.query

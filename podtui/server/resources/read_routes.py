@@ -15,7 +15,7 @@ from msgspec import structs
 from podtui.clock import Clock
 from podtui.errors import StoreGone
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
-from podtui.server.resources.definitions import Resource, writable
+from podtui.server.resources.definitions import AnyResource, writable
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.resources.paging import LATEST, Continued, ContinueToken, encode_token, too_old
 from podtui.server.resources.query import ListQuery, check_version, include_object, parse_query
@@ -40,7 +40,7 @@ class ResourceRoutes:
 
     def __init__(
         self,
-        resource: Resource,
+        resource: AnyResource,
         source: ObjectSource,
         *,
         clock: Clock,
@@ -254,8 +254,8 @@ class Watch:
             return None
         now = change.type is not WatchType.DELETED and self._query.selects(change.object)
         # Without a previous state, assume that the selector matched before as it does now.
-        known = None if change.type is WatchType.ADDED else change.previous or change.object
-        before = self._query.selects(known)
+        previous = None if change.type is WatchType.ADDED else change.previous or change.object
+        before = self._query.selects(previous)
         if now:
             return WatchType.MODIFIED if before else WatchType.ADDED
         return WatchType.DELETED if before else None
@@ -277,7 +277,7 @@ class Watch:
 
 
 class Rendering:
-    def __init__(self, resource: Resource, clock: Clock) -> None:
+    def __init__(self, resource: AnyResource, clock: Clock) -> None:
         self._resource = resource
         self._clock = clock
 
@@ -334,7 +334,7 @@ class Rendering:
         version: str,
         *,
         definitions: bool = True,
-        more: Mapping[str, Any] = MappingProxyType({}),
+        more: Mapping[str, object] = MappingProxyType({}),
     ) -> bytes:
         return table(
             self._resource.columns,

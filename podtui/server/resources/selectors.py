@@ -43,11 +43,11 @@ class _Labels:
                 expected = "!, identifier, or 'end of string'"
                 raise bad_request(f"found '{self._peek()}', expected: {expected}")
             yield self._requirement()
-            found = self._take()
-            if found == "," and self._peek() != "!" and self._peek() in _SYMBOLS:
+            token = self._take()
+            if token == "," and self._peek() != "!" and self._peek() in _SYMBOLS:
                 raise bad_request(f"found '{self._peek()}', expected: identifier after ','")
-            if found not in ("", ","):
-                raise bad_request(f"found '{found}', expected: ',' or 'end of string'")
+            if token not in ("", ","):
+                raise bad_request(f"found '{token}', expected: ',' or 'end of string'")
 
     def _requirement(self) -> LabelTest:
         absent = self._peek() == "!"
@@ -81,29 +81,29 @@ class _Labels:
 
     def _values(self) -> frozenset[str]:
         """Read a list in parentheses; an empty item is an empty value."""
-        found = self._take()
-        if found != "(":
-            raise self._refused(f"found '{found}' expected: '('")
+        token = self._take()
+        if token != "(":
+            raise self._refused(f"found '{token}' expected: '('")
         values: set[str] = set()
         item = ""
-        while (found := self._take()) != ")":
-            if found == ",":
+        while (token := self._take()) != ")":
+            if token == ",":
                 values.add(item)
                 item = ""
-            elif found in _SYMBOLS:
-                raise self._refused(f"found '{found}', expected: ',', or identifier")
+            elif token in _SYMBOLS:
+                raise self._refused(f"found '{token}', expected: ',', or identifier")
             elif item:
-                raise self._refused(f"found '{found}', expected: ',' or ')'")
+                raise self._refused(f"found '{token}', expected: ',' or ')'")
             else:
-                item = found
+                item = token
         values.add(item)
         return frozenset(values)
 
     def _identifier(self) -> str:
-        found = self._take()
-        if found in _SYMBOLS:
-            raise self._refused(f"found '{found}', expected: identifier")
-        return found
+        token = self._take()
+        if token in _SYMBOLS:
+            raise self._refused(f"found '{token}', expected: identifier")
+        return token
 
     def _check(self, key: str, value: str) -> None:
         problems = formats.label_value(value)
@@ -129,19 +129,19 @@ def _ordered(value: str | None, number: int, greater: bool) -> bool:
     return int(value) > number if greater else int(value) < number
 
 
-def parse_fields(text: str, known: Collection[str]) -> FieldTest:
+def parse_fields(text: str, selectable: Collection[str]) -> FieldTest:
     r"""Parse ``a=b,c!=d``, where ``\`` escapes ``\``, ``,`` and ``=``. Raises `StatusError` 400 for
-    a field that is not ``known``."""
-    only_identity = set(known) <= {"metadata.name", "metadata.namespace"}
+    a field that is not ``selectable``."""
+    only_identity = set(selectable) <= {"metadata.name", "metadata.namespace"}
     terms: list[tuple[str, str, bool]] = []
     for term in re.findall(r"(?:\\.|[^,\\])+", text):
         match = re.fullmatch(r"([^=!\\]+)(!=|==|=)((?:\\.|[^=\\])*)", term.strip())
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = match.groups()
-        if field not in known:
+        if field not in selectable:
             if only_identity:
-                fields = ", ".join(quoted(name) for name in sorted(known))
+                fields = ", ".join(quoted(name) for name in sorted(selectable))
                 raise bad_request(f'"{field}" is not a known field selector: only {fields}')
             raise bad_request(f"field label not supported: {field}")
         terms.append((field, re.sub(r"\\(.)", r"\1", value), operator == "!="))

@@ -49,7 +49,7 @@ class TableColumn:
     wide: bool = False
     integer: bool = False
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, object]:
         return {
             "name": self.name,
             "type": "integer" if self.integer else "string",
@@ -66,11 +66,11 @@ class Columns:
     columns: tuple[TableColumn, ...]
     row: Row
 
-    def definitions(self) -> list[dict[str, Any]]:
+    def definitions(self) -> list[dict[str, object]]:
         return [column.definition() for column in self.columns]
 
 
-def partial_metadata(item: ApiObject, version: str) -> dict[str, Any]:
+def partial_metadata(item: ApiObject, version: str) -> dict[str, object]:
     """Return the metadata of an object as a ``PartialObjectMetadata``."""
     return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": item.metadata}
 
@@ -81,14 +81,14 @@ def table(
     *,
     now: datetime,
     version: str = "v1",
-    metadata: Mapping[str, Any],
+    metadata: Mapping[str, object],
     include: str = "Metadata",
     definitions: bool = True,
 ) -> bytes:
     """Encode a Table of objects and their JSON. ``include`` is the request's ``includeObject``."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for item, encoded in objects:
-        row: dict[str, Any] = {"cells": columns.row(item, now)}
+        row: dict[str, object] = {"cells": columns.row(item, now)}
         if include == "Object":
             row["object"] = encoded
         elif include == "Metadata":
@@ -109,7 +109,7 @@ def table(
     )
 
 
-def empty_row(columns: Columns, version: str, metadata: Mapping[str, Any]) -> bytes:
+def empty_row(columns: Columns, version: str, metadata: Mapping[str, object]) -> bytes:
     """Encode the Table of a bookmark: one row without texts, whose object has the metadata."""
     api_version = f"meta.k8s.io/{version}"
     row = {

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from podtui.api.names import GROUP, METRICS_GROUP_VERSION
 from podtui.server.resources import definitions
-from podtui.server.resources.definitions import Resource
+from podtui.server.resources.definitions import AnyResource
 
 _GROUPS: Final = (
     "",
@@ -30,7 +32,7 @@ _GROUPS: Final = (
     METRICS_GROUP_VERSION.partition("/")[0],
     GROUP,
 )
-"""The order of the groups."""
+"""The order of the groups; others follow by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ _BINDINGS: Final = Served(
 )
 
 
-def _served(resource: Resource) -> Served:
+def _served(resource: AnyResource) -> Served:
     kind = Kind(resource.api_version, resource.kind)
     return Served(
         kind=kind,
@@ -132,5 +134,19 @@ def group_versions() -> tuple[GroupVersion, ...]:
     versions = {resource.kind.api_version for resource in served}
     return tuple(
         GroupVersion(version, tuple(r for r in served if r.kind.api_version == version))
-        for version in sorted(versions, key=lambda v: _GROUPS.index(v.rpartition("/")[0]))
+        for version in sorted(versions, key=_rank)
     )
+
+
+def _rank(api_version: str) -> tuple[int, str]:
+    group = api_version.rpartition("/")[0]
+    return (_GROUPS.index(group) if group in _GROUPS else len(_GROUPS), api_version)
+
+
+def structs_by_kind() -> Mapping[Kind, type[msgspec.Struct]]:
+    """Return the types of the objects of every kind that has objects."""
+    return {
+        Kind(resource.api_version, resource.kind): resource.struct
+        for resource in definitions.ALL
+        if resource.struct is not None
+    }

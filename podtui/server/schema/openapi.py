@@ -70,7 +70,7 @@ def document(group_version: GroupVersion, version: str) -> Json:
         "info": {"title": "podtui", "version": version},
         "paths": paths,
         "components": {
-            "schemas": dict(sorted(schemas.found.items())),
+            "schemas": dict(sorted(schemas.models.items())),
             "securitySchemes": {
                 "BearerToken": {
                     "type": "apiKey",
@@ -276,7 +276,7 @@ class _Operations:
             codes=codes,
         )
         if method == "patch":
-            self._schemas.found[f"{META}Patch"] = {
+            self._schemas.models[f"{META}Patch"] = {
                 "description": "A patch; its content type names its format.",
                 "type": "object",
             }

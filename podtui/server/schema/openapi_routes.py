@@ -80,7 +80,7 @@ class OpenApiRoutes:
             if not self._v2:
                 self._v2 = await asyncio.to_thread(self._make_v2)
         kinds = (kind for kind, _ in accepted(request.headers.get("Accept", "")))
-        kind = next((_V2_TYPES[one] for one in kinds if one in _V2_TYPES), _JSON)
+        kind = next((_V2_TYPES[name] for name in kinds if name in _V2_TYPES), _JSON)
         return _answer(request, self._v2[kind], kind)
 
     async def _documents(self) -> Mapping[str, _Stored]:

@@ -14,22 +14,19 @@ from typing import Any, Final, cast
 import msgspec
 
 from podtui.api.fields import LIST, MAP, Field, Type, name_of_kind, types
-from podtui.api.insight import Timeline
-from podtui.api.local import Manifest, NodeMetrics, PodMetrics
-from podtui.api.v1 import ObjectMeta, Service
+from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
+from podtui.api.v1 import ObjectMeta
 from podtui.explain import facts
-from podtui.server.schema.catalog import Kind
+from podtui.server.schema.catalog import Kind, structs_by_kind
 
 Json = dict[str, Any]
 REFERENCE: Final = "#/components/schemas/"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_OWN: Final = (Manifest, Timeline, PodMetrics, NodeMetrics, Service)
-"""Kinds without facts: their schemas are read from the types."""
-_OWN_MODELS: Final = {
-    "podtui.dev/v1alpha1": "dev.podtui.v1alpha1.",
-    "v1": "io.k8s.api.core.v1.",
-    "metrics.k8s.io/v1beta1": "io.k8s.metrics.pkg.apis.metrics.v1beta1.",
+_MODEL_PREFIXES: Final = {
+    GROUP_VERSION: "dev.podtui.v1alpha1.",
+    METRICS_GROUP_VERSION: "io.k8s.metrics.pkg.apis.metrics.v1beta1.",
 }
+"""The first part of the names of models that are not in Kubernetes' package ``io.k8s.api``."""
 _SPECIAL: Final[Mapping[str, tuple[str, Json]]] = {
     "Quantity": (
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -91,22 +88,23 @@ class Schemas:
     """The schemas that a document refers to, by model name."""
 
     def __init__(self) -> None:
-        self.found: Json = {}
+        self.models: Json = {}
+        self._structs = structs_by_kind()
 
     def kind(self, kind: Kind) -> Json:
-        """Return a reference to the schema of a kind."""
+        """Return a reference to the schema of a kind. Without facts, the schema is read from the
+        type of the kind's objects."""
         name = name_of_kind(kind.api_version, kind.name)
         if name is not None:
             return self.add(name)
-        prefix = _OWN_MODELS.get(kind.api_version)
-        structs = {struct.__name__: struct for struct in _OWN}
-        if prefix is None or kind.name.removesuffix("List") not in structs:
-            return {"type": "string"}
-        if not kind.name.endswith("List"):
-            return self._add_podtui_kind(structs[kind.name], kind, prefix)
-        model = prefix + kind.name
         item = Kind(kind.api_version, kind.name.removesuffix("List"))
-        self.found[model] = {
+        struct = self._structs.get(item)
+        if struct is None:
+            return {"type": "string"}
+        if kind == item:
+            return self._add_struct(struct, kind)
+        model = _model_prefix(kind) + kind.name
+        self.models[model] = {
             "description": f"A list of {item.name} objects.",
             "type": "object",
             "required": ["items"],
@@ -122,27 +120,27 @@ class Schemas:
 
     def add(self, name: str) -> Json:
         """Add a type and all that it refers to; return a reference."""
-        known = types()[name]
-        if known.model not in self.found:
-            self.found[known.model] = {}
-            self.found[known.model] = self._type(name, known)
-        return {"$ref": REFERENCE + known.model}
+        described = types()[name]
+        if described.model not in self.models:
+            self.models[described.model] = {}
+            self.models[described.model] = self._type(name, described)
+        return {"$ref": REFERENCE + described.model}
 
-    def _type(self, name: str, known: Type) -> Json:
+    def _type(self, name: str, described: Type) -> Json:
         schema: Json = {"type": "object"}
         if text := texts().types.get(name):
             schema["description"] = text
-        required = [field_name for field_name, field in known.fields.items() if field.required]
+        required = [field_name for field_name, field in described.fields.items() if field.required]
         if required:
             schema["required"] = required
         schema["properties"] = {
             field_name: self._field(name, field_name, field)
-            for field_name, field in known.fields.items()
+            for field_name, field in described.fields.items()
         }
-        if known.map:
-            schema["x-kubernetes-map-type"] = known.map
-        if known.version:
-            kind = Kind(known.version, name.rpartition(".")[2])
+        if described.map:
+            schema["x-kubernetes-map-type"] = described.map
+        if described.version:
+            kind = Kind(described.version, name.rpartition(".")[2])
             schema["x-kubernetes-group-version-kind"] = [gvk(kind)]
         return schema
 
@@ -180,19 +178,19 @@ class Schemas:
             return {"type": "object", "additionalProperties": values}
         if kind in _SPECIAL:
             model, schema = _SPECIAL[kind]
-            self.found[model] = schema
+            self.models[model] = schema
             return {"$ref": REFERENCE + model}
         return dict(_SCALARS[kind]) if kind in _SCALARS else self.add(kind)
 
-    def _add_podtui_kind(self, struct: type[msgspec.Struct], kind: Kind, prefix: str) -> Json:
-        """Add one of podtui's own kinds from its type."""
+    def _add_struct(self, struct: type[msgspec.Struct], kind: Kind) -> Json:
+        prefix = _model_prefix(kind)
         _, components = msgspec.json.schema_components([struct], ref_template="{name}")
         meta = {name for name in components if name in types()}
         for name, component in components.items():
             if name not in meta:
-                self.found[prefix + name] = self._plain(component, prefix, meta)
+                self.models[prefix + name] = self._plain(component, prefix, meta)
         self.add(ObjectMeta.__name__)
-        self.found[prefix + kind.name]["x-kubernetes-group-version-kind"] = [gvk(kind)]
+        self.models[prefix + kind.name]["x-kubernetes-group-version-kind"] = [gvk(kind)]
         return {"$ref": f"{REFERENCE}{prefix}{kind.name}"}
 
     def _plain(self, schema: Any, prefix: str, meta: set[str]) -> Any:
@@ -214,11 +212,22 @@ class Schemas:
                 converted |= (
                     self._plain(kept[0], prefix, meta) if is_single else self._value("IntOrString")
                 )
+            elif key == "properties":
+                # Its keys are fields, which may be called ``description`` or ``default``.
+                converted[key] = {
+                    name: self._plain(field, prefix, meta) for name, field in value.items()
+                }
             elif key == "description":
                 converted[key] = _paragraph(value)
             elif key not in ("title", "default"):
                 converted[key] = self._plain(value, prefix, meta)
         return converted
+
+
+def _model_prefix(kind: Kind) -> str:
+    """Return the first part of the name of a model: ``io.k8s.api.coordination.v1.``"""
+    group = kind.group.partition(".")[0] or "core"
+    return _MODEL_PREFIXES.get(kind.api_version, f"io.k8s.api.{group}.{kind.version}.")
 
 
 def _paragraph(text: str) -> str:

@@ -61,8 +61,8 @@ def _path(item: Json) -> Json:
 
 
 def _parameter(parameter: Json) -> Json:
-    found = {key: value for key, value in parameter.items() if key != "schema"}
-    return found | _schema(parameter["schema"])
+    plain = {key: value for key, value in parameter.items() if key != "schema"}
+    return plain | _schema(parameter["schema"])
 
 
 def _operation(operation: Json) -> Json:
@@ -162,14 +162,14 @@ def encode(document: Json) -> bytes:
 
 def _message(name: str, value: Json) -> bytes:
     forms = _MESSAGES[name]
-    found = bytearray()
+    encoded = bytearray()
     for key, item in value.items():
         form = forms.get("x-" if key.startswith("x-") else key)
         if form is not None:
             number, kind = form
             for content in _contents(kind, key, item):
-                found += _bytes(number, content)
-    return bytes(found)
+                encoded += _bytes(number, content)
+    return bytes(encoded)
 
 
 def _contents(kind: str, key: str, value: Any) -> Iterable[bytes | bool]:
@@ -195,21 +195,21 @@ def _contents(kind: str, key: str, value: Any) -> Iterable[bytes | bool]:
 
 def _map_message(kind: str, value: Json) -> bytes:
     item, number = {"Schemas": ("Schema", 1), "Paths": ("PathItem", 2)}.get(kind, ("Response", 1))
-    found = bytearray()
+    encoded = bytearray()
     for name, content in value.items():
         message = _message(item, content)
         if item == "Response":
             message = _bytes(1, message)
-        found += _bytes(number, _named(name, message))
-    return bytes(found)
+        encoded += _bytes(number, _named(name, message))
+    return bytes(encoded)
 
 
 def _parameter_message(parameter: Json) -> bytes:
-    place = parameter["in"]
-    if place == "body":
+    location = parameter["in"]
+    if location == "body":
         message = _bytes(1, _message("Body", parameter))
     else:
-        query = place == "query"
+        query = location == "query"
         number, kind = (3, "Query") if query else (4, "Path")
         message = _bytes(2, _bytes(number, _message(kind, parameter)))
     return _bytes(1, message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -125,7 +125,7 @@ def _strict_update_errors(new: Event, old: Event) -> Errors:
     if new.series != old.series:
         yield from _series_errors(new)
     for name in _FIXED:
-        value: Any = getattr(new, name)
+        value: object = getattr(new, name)
         if value != getattr(old, name):
             field = "reportingController" if name == "reportingComponent" else name
             yield invalid(field, value, "field is immutable")

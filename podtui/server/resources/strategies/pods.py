@@ -109,8 +109,8 @@ def _with_apparmor(pod: Pod) -> PodSpec:
 
     return structs.replace(
         spec,
-        containers=tuple(changed(one) for one in spec.containers),
-        initContainers=tuple(changed(one) for one in spec.initContainers),
+        containers=tuple(map(changed, spec.containers)),
+        initContainers=tuple(map(changed, spec.initContainers)),
     )
 
 
@@ -141,8 +141,8 @@ def _with_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
                 map(selecting, affinity.requiredDuringSchedulingIgnoredDuringExecution)
             ),
             preferredDuringSchedulingIgnoredDuringExecution=tuple(
-                structs.replace(one, podAffinityTerm=selecting(one.podAffinityTerm))
-                for one in affinity.preferredDuringSchedulingIgnoredDuringExecution
+                structs.replace(weighted, podAffinityTerm=selecting(weighted.podAffinityTerm))
+                for weighted in affinity.preferredDuringSchedulingIgnoredDuringExecution
             ),
         )
 
@@ -177,7 +177,8 @@ def with_tolerations(spec: PodSpec) -> PodSpec:
         Toleration(key=key, operator="Exists", effect="NoExecute", tolerationSeconds=_SECONDS)
         for key in _NODE_PROBLEMS
         if not any(
-            one.key in ("", key) and one.effect in ("", "NoExecute") for one in spec.tolerations
+            toleration.key in ("", key) and toleration.effect in ("", "NoExecute")
+            for toleration in spec.tolerations
         )
     )
     return structs.replace(spec, tolerations=(*spec.tolerations, *missing))
@@ -207,10 +208,15 @@ def _prepare_status(new: Pod, old: Pod) -> Pod:
 
 
 def _with_generations(new: PodStatus, old: PodStatus) -> tuple[PodCondition, ...]:
-    known = {one.type: one.observedGeneration for one in reversed(old.conditions)}
+    before = {
+        condition.type: condition.observedGeneration for condition in reversed(old.conditions)
+    }
     return tuple(
-        structs.replace(one, observedGeneration=one.observedGeneration or known.get(one.type))
-        for one in new.conditions
+        structs.replace(
+            condition,
+            observedGeneration=condition.observedGeneration or before.get(condition.type),
+        )
+        for condition in new.conditions
     )
 
 
@@ -244,9 +250,8 @@ def _only_spec(new: Pod, old: Pod, spec: PodSpec) -> Pod:
 
 
 def _names(spec: PodSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple(one.name for one in spec.containers), tuple(
-        one.name for one in spec.initContainers
-    )
+    containers = tuple(container.name for container in spec.containers)
+    return containers, tuple(container.name for container in spec.initContainers)
 
 
 def _resized(new: tuple[Container, ...], old: tuple[Container, ...]) -> tuple[Container, ...]:

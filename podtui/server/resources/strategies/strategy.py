@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic
 
 from msgspec import structs
 
-from podtui.api import v1
 from podtui.manifest.validation.errors import Errors, FieldError
 from podtui.server.encoding.decoding import Tree
-from podtui.store.resources import T
+from podtui.store.resources import Object, T
 
 
-def unchanged(new: Any, old: Any = None) -> Any:
+def unchanged(new: T, old: T | None = None) -> T:
     return new
 
 
-def valid(*items: Any) -> Iterator[FieldError]:
+def valid(*items: object) -> Iterator[FieldError]:
     return iter(())
 
 
@@ -26,21 +25,21 @@ def no_defaults(tree: Tree) -> None:
     pass
 
 
-def no_warnings(new: Any, old: Any) -> Iterable[str]:
+def no_warnings(new: object, old: object) -> Iterable[str]:
     return ()
 
 
-def at_once(item: Any, seconds: int | None) -> None:
+def at_once(item: object, seconds: int | None) -> None:
     """Delete without a grace period."""
     return
 
 
-def has_finalizers(item: Any) -> bool:
+def has_finalizers(item: Object) -> bool:
     return bool(item.metadata.finalizers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class Strategy(Generic[T]):
     """The rules for writing objects of a resource, or of one of its subresources.
 
     ``defaults`` fills a decoded tree in place, and ``tree_errors`` checks what the types cannot
@@ -51,17 +50,17 @@ class Strategy:
     and the old one, or None.
     """
 
-    struct: type[v1.Struct]
+    struct: type[T]
     defaults: Callable[[Tree], None] = no_defaults
     tree_errors: Callable[[Tree], Iterable[FieldError]] = valid
-    prepare_create: Callable[[Any], Any] = unchanged
-    prepare_update: Callable[[Any, Any], Any] = unchanged
-    validate_create: Callable[[Any], Errors] = valid
-    validate_update: Callable[[Any, Any], Errors] = valid
-    warnings: Callable[[Any, Any], Iterable[str]] = no_warnings
-    grace: Callable[[Any, int | None], int | None] = at_once
-    held: Callable[[Any], bool] = has_finalizers
-    terminate: Callable[[Any], Any] = unchanged
+    prepare_create: Callable[[T], T] = unchanged
+    prepare_update: Callable[[T, T], T] = unchanged
+    validate_create: Callable[[T], Errors] = valid
+    validate_update: Callable[[T, T], Errors] = valid
+    warnings: Callable[[T, T | None], Iterable[str]] = no_warnings
+    grace: Callable[[T, int | None], int | None] = at_once
+    held: Callable[[T], bool] = has_finalizers
+    terminate: Callable[[T], T] = unchanged
     owns: bool = True
     """True if deletions accept a propagation policy for the garbage collector."""
     create_on_update: bool = False
@@ -70,7 +69,7 @@ class Strategy:
     """True if a deletion responds with the object instead of a ``Status``."""
 
 
-def with_meta(item: T, **changes: Any) -> T:
+def with_meta(item: T, **changes: object) -> T:
     """Return the object with changed fields of its metadata."""
     return structs.replace(item, metadata=structs.replace(item.metadata, **changes))
 

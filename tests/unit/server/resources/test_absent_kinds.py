@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from served import Served, put_records
 
-from podtui.server.resources.definitions import ABSENT, Resource
+from podtui.server.resources.definitions import ABSENT, AnyResource
 from podtui.server.resources.kubernetes_service import publish_service
 
 pytestmark = pytest.mark.virtual_time
@@ -29,14 +29,14 @@ async def send(
         return document
 
 
-def collection(resource: Resource) -> str:
+def collection(resource: AnyResource) -> str:
     within = "/namespaces/default" if resource.namespaced else ""
     return f"{resource.root}{within}/{resource.plural}"
 
 
-@pytest.mark.parametrize("resource", ABSENT, ids=lambda one: one.qualified_name)
+@pytest.mark.parametrize("resource", ABSENT, ids=lambda resource: resource.qualified_name)
 async def test_an_absent_kind_is_listed_watched_and_found_nowhere(
-    resource: Resource, served: Served, http: aiohttp.ClientSession
+    resource: AnyResource, served: Served, http: aiohttp.ClientSession
 ) -> None:
     await put_records(served.store)
     path = collection(resource)

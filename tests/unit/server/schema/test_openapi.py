@@ -12,6 +12,9 @@ import aiohttp
 import pytest
 
 from podtui.api import fields
+from podtui.api.v1 import ObjectMeta, Struct
+from podtui.server.resources import definitions
+from podtui.server.resources.definitions import AnyResource, Resource
 from podtui.server.schema import catalog, openapi, openapi_v2
 from podtui.server.schema.catalog import GroupVersion
 from podtui.server.schema.openapi_schemas import REFERENCE, texts
@@ -92,6 +95,48 @@ def test_every_kind_has_its_schema() -> None:
         for resource in served.resources:
             kind = (served.group, served.version, resource.kind.name)
             assert (kind in found) != resource.is_absent
+
+
+class PriorityClass(Struct, frozen=True, kw_only=True):
+    """The importance of a pod."""
+
+    apiVersion: str = "scheduling.k8s.io/v1"
+    kind: str = "PriorityClass"
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    description: str = ""
+
+
+def test_a_declaration_is_enough_to_describe_a_kind_that_is_only_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    added: AnyResource = Resource(
+        api_version="scheduling.k8s.io/v1",
+        plural="priorityclasses",
+        singular="priorityclass",
+        kind="PriorityClass",
+        namespaced=False,
+        live_struct=PriorityClass,
+    )
+    monkeypatch.setattr(definitions, "ALL", (*definitions.ALL, added))
+    group = catalog.group_versions()[-1]
+    assert group.path == "apis/scheduling.k8s.io/v1"
+    document = openapi.document(group, "0.0.test")
+    assert "/apis/scheduling.k8s.io/v1/priorityclasses/{name}" in document["paths"]
+    schemas = document["components"]["schemas"]
+    model = "io.k8s.api.scheduling.v1.PriorityClass"
+    assert schemas[model]["properties"]["value"] == {"type": "integer"}
+    assert schemas[model]["description"] == "The importance of a pod."
+    # A field may have the name of a keyword.
+    assert schemas[model]["properties"]["description"] == {"type": "string"}
+    items = schemas[f"{model}List"]["properties"]["items"]["items"]
+    assert items == {"$ref": REFERENCE + model}
+
+
+def test_every_kind_that_clients_write_has_the_properties_that_patches_need() -> None:
+    for resource in definitions.ALL:
+        if resource.strategy is not None:
+            assert fields.name_of_kind(resource.api_version, resource.kind), resource.kind
 
 
 def test_kubectl_finds_how_patches_merge_lists() -> None:
