@@ -32,6 +32,7 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineNotFound
 from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.containers.killer import MIN_GRACE_SECONDS
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, Observation, Observations
 from podtui.kubelet.node.link import EngineLink
@@ -62,7 +63,6 @@ RESOURCES: Final = {
 }
 _LOG = logging.getLogger(__name__)
 MONITORING_PERIOD: Final = 10.0
-MINIMUM_GRACE: Final = 1
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 EMPTY_DIR_LIMIT: Final = "emptydirfs.limit"
 POD_LIMIT: Final = "ephemeralpodfs.limit"
@@ -125,7 +125,7 @@ class EvictionManager:
         any."""
         found = await self._limits.exceeded(self._pods())
         for pod, eviction in found:
-            await self._evict(pod, MINIMUM_GRACE, eviction)
+            await self._evict(pod, MIN_GRACE_SECONDS, eviction)
         return bool(found)
 
     async def _check(self, engine_root: str) -> None:
@@ -214,7 +214,7 @@ class EvictionManager:
     def _grace(self, pod: Pod, threshold: Threshold) -> int:
         """Return the grace period of an evicted pod: none for a hard threshold."""
         if threshold.grace == 0:
-            return MINIMUM_GRACE
+            return MIN_GRACE_SECONDS
         grace = pod.spec.terminationGracePeriodSeconds
         longest = self._config.eviction_max_pod_grace_period
         return longest if grace is None else min(longest, grace)

@@ -16,9 +16,9 @@ from podtui.kubelet.tasks import gather_all
 from podtui.kubelet.types import ContainerToKill, ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
-MINIMUM_STOP: Final = 2.0
+MIN_STOP_SECONDS: Final = 2.0
 """Seconds that a process always gets after its stop signal, even with its grace used up."""
-MINIMUM_GRACE: Final = 1
+MIN_GRACE_SECONDS: Final = 1
 ROUNDING: Final = 0.001
 KILL_PATIENCE: Final = 10.0
 EXCEEDED_GRACE: Final = "Container runtime did not kill the pod within specified grace period."
@@ -37,7 +37,7 @@ def effective_grace(pod: Pod, override: int | None = None) -> int:
         grace = override
     if grace is None:
         grace = pod.spec.terminationGracePeriodSeconds
-    return max(MINIMUM_GRACE, 30 if grace is None else grace)
+    return max(MIN_GRACE_SECONDS, 30 if grace is None else grace)
 
 
 def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
@@ -123,7 +123,7 @@ class Killer:
             begun = self._clock.monotonic()
             await self._wait_for_others(after, grace)
             grace -= self._whole_seconds(begun)
-        await self._runtime.stop_container(container_id, max(MINIMUM_STOP, grace))
+        await self._runtime.stop_container(container_id, max(MIN_STOP_SECONDS, grace))
 
     def _whole_seconds(self, since: float) -> int:
         # Rounded sums of floats may fall short of a whole second.
