@@ -157,9 +157,7 @@ class PodWorkers:
         self._group: asyncio.TaskGroup | None = None
         self._syncer = syncer
         self._reporter = reporter
-        self._pleg = engine.pleg
-        self._cache = engine.cache
-        self._link = engine.link
+        self._engine = engine
         self._clock = clock
         self._config = config
         self._jitter = jitter
@@ -265,7 +263,7 @@ class PodWorkers:
             self._clean_up_again(worker)
 
     def _is_alive(self, uid: str) -> bool:
-        observed = self._cache.get(uid)
+        observed = self._engine.cache.get(uid)
         return observed is not None and any(
             container.state in ALIVE for container in observed.containers
         )
@@ -362,7 +360,7 @@ class PodWorkers:
                 with POD_WORKER_SECONDS.labels(worker.state.value).time():
                     delay = await self._step(worker)
             except EngineUnavailable as error:
-                self._link.suspect(error)
+                self._engine.link.suspect(error)
                 _LOG.warning("pod %s: the engine is gone: %s", pod_ref(worker.pod), error)
                 delay = ENGINE_RETRY
             except PodtuiError as error:
@@ -396,11 +394,11 @@ class PodWorkers:
         if not self._take_name(worker):
             self._reporter.waiting_for_name(worker.pod)
             return None
-        await self._link.wait_ready()
+        await self._engine.link.wait_ready()
         if worker.stopping.is_set():
             return 0
         try:
-            observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+            observed = await self._engine.pleg.newer_than(worker.uid, worker.seen_order)
         except EngineUnavailable:
             raise
         except EngineError as error:
@@ -413,13 +411,13 @@ class PodWorkers:
             outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)
         finally:
             # Even after a partial pass, the next one needs a newer observation.
-            worker.seen_order = self._cache.order
+            worker.seen_order = self._engine.cache.order
         if worker.stopping.is_set():
             return 0
         if outcome.terminal:
             self._begin_terminating(worker)
             return 0
-        if outcome.acted and await self._pleg.refresh(worker.uid):
+        if outcome.acted and await self._engine.pleg.refresh(worker.uid):
             # Run another pass at once to update the status.
             worker.wake.set()
         if outcome.retry_in is not None and not self._config.strict:
@@ -438,8 +436,8 @@ class PodWorkers:
             POD_WORKER_START_SECONDS.observe(max(0.0, self._clock.now().timestamp() - seen))
 
     async def _terminate(self, worker: _Worker) -> float | None:
-        await self._link.wait_ready()
-        observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+        await self._engine.link.wait_ready()
+        observed = await self._engine.pleg.newer_than(worker.uid, worker.seen_order)
         if worker.started or observed is not None:
             try:
                 async with asyncio.TaskGroup() as group:
@@ -448,7 +446,7 @@ class PodWorkers:
                     )
             finally:
                 worker.kill_task = None
-                worker.seen_order = self._cache.order
+                worker.seen_order = self._engine.cache.order
             if task.cancelled():
                 return 0  # again, with a shorter grace period
             if (error := task.result()) is not None:
@@ -474,9 +472,9 @@ class PodWorkers:
         return None
 
     async def _clean_up(self, worker: _Worker) -> float | None:
-        await self._link.wait_ready()
+        await self._engine.link.wait_ready()
         remove = worker.containers_removed or worker.removing
-        observed = self._cache.get(worker.uid)
+        observed = self._engine.cache.get(worker.uid)
         await self._syncer.sync_terminated(
             worker.pod, observed, decorate=worker.decorate, remove=remove
         )

@@ -55,13 +55,9 @@ class StatusReporter:
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
-        self._link = engine.link
-        self._cache = engine.cache
-        self._statuses = records.statuses
-        self._events = records.events
-        self._timelines = records.timelines
-        self._allocations = resources.allocations
-        self._resizes = resources.resizes
+        self._engine = engine
+        self._records = records
+        self._resources = resources
         self._reasons = reasons
         self._probes = probes
         self._node = node
@@ -72,7 +68,7 @@ class StatusReporter:
     def observed(self, pod: Pod) -> ObservedPod:
         """Return the pod from the cache, without sandboxes and containers if it was never seen."""
         meta = pod.metadata
-        observed = self._cache.get(meta.uid)
+        observed = self._engine.cache.get(meta.uid)
         return observed or ObservedPod(uid=meta.uid, name=meta.name, namespace=meta.namespace)
 
     def publish(self, pod: Pod) -> None:
@@ -80,12 +76,12 @@ class StatusReporter:
         self._set(pod, self.observed(pod))
 
     def cannot_observe(self, pod: Pod, error: EngineError) -> None:
-        self._events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
+        self._records.events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
 
     def waiting_for_name(self, pod: Pod) -> None:
         """Publish a first status while another pod with this full name has to end."""
-        if self._statuses.get(pod.metadata.uid) is None:
-            self._statuses.set(pod, pod.status)
+        if self._records.statuses.get(pod.metadata.uid) is None:
+            self._records.statuses.set(pod, pod.status)
 
     def of_pass(
         self,
@@ -99,29 +95,29 @@ class StatusReporter:
 
         Each pass emits an event if the pod is past its deadline.
         """
-        if past_deadline(pod, self._statuses.get(pod.metadata.uid), self._clock.now()):
-            self._events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
+        if past_deadline(pod, self._records.statuses.get(pod.metadata.uid), self._clock.now()):
+            self._records.events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
         return self._set(pod, observed, terminal=terminal, decorate=decorate)
 
     def ended(self, pod: Pod, *, decorate: Decorate | None) -> None:
         """Publish the final status of a pod that ended and stays listed (kubelet.md §7.6)."""
         status = self.of_pass(pod, self.observed(pod), terminal=True, decorate=decorate)
-        self._statuses.set(pod, final_status(pod, status))
+        self._records.statuses.set(pod, final_status(pod, status))
 
     def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
         """Publish a readiness result at once, without a pass (kubelet.md §7.3)."""
-        status = self._statuses.get(pod.metadata.uid)
+        status = self._records.statuses.get(pod.metadata.uid)
         if status is not None:
             name = f"{self._runtime_name}://{container_id}"
             merged = merge_readiness(pod, status, name, ready=ready, now=self._clock.now())
-            self._statuses.set(pod, merged)
-            self._timelines.shown(pod, merged)
+            self._records.statuses.set(pod, merged)
+            self._records.timelines.shown(pod, merged)
 
     def show_sandbox(self, pod: Pod) -> None:
         """Publish that the sandbox is ready; the next pass publishes the rest."""
-        status = self._statuses.get(pod.metadata.uid)
+        status = self._records.statuses.get(pod.metadata.uid)
         if status is not None:
-            self._statuses.set(pod, sandbox_made(status, self._clock.now()))
+            self._records.statuses.set(pod, sandbox_made(status, self._clock.now()))
 
     def _set(
         self,
@@ -133,9 +129,9 @@ class StatusReporter:
     ) -> PodStatus:
         uid = pod.metadata.uid
         self.counts.observe(observed)
-        previous, recorded = self._statuses.get(uid), self._seed(uid)
+        previous, recorded = self._records.statuses.get(uid), self._seed(uid)
         status = pod_status(
-            self._allocations.allocated(pod),
+            self._resources.allocations.allocated(pod),
             observed,
             self._probes.view(pod, observed),
             now=self._clock.now(),
@@ -143,12 +139,13 @@ class StatusReporter:
             waiting=self._reasons.of(uid),
             host_ips=self._node.host_ips,
             runtime_name=self._runtime_name,
-            recursive_read_only=self._link.info is not None and self._link.info.recursive_read_only,
+            recursive_read_only=self._engine.link.info is not None
+            and self._engine.link.info.recursive_read_only,
             terminal=terminal,
             strict=self._config.strict,
             stop_signals=self._config.gate(STOP_SIGNALS),
-            resize=self._resizes.conditions(uid, terminal=terminal),
-            actuated=self._allocations.actuated(uid),
+            resize=self._resources.resizes.conditions(uid, terminal=terminal),
+            actuated=self._resources.allocations.actuated(uid),
             recorded=recorded,
         )
         status = self.counts.show(uid, status, seed=recorded)
@@ -156,9 +153,9 @@ class StatusReporter:
             status = decorate(status)
         if previous is not None and (previous.phase, status.phase) == (PENDING, RUNNING):
             self._count_start(pod, status)
-        self._statuses.set(pod, status)
-        self._timelines.observed(pod, observed)
-        self._timelines.shown(pod, status)
+        self._records.statuses.set(pod, status)
+        self._records.timelines.observed(pod, observed)
+        self._records.timelines.shown(pod, status)
         return status
 
     def _count_start(self, pod: Pod, status: PodStatus) -> None:
@@ -172,16 +169,16 @@ class StatusReporter:
             return
         POD_START_TOTAL_SECONDS.observe(max(0.0, now - created))
         if all(map(_is_stateless, pod.spec.volumes)):
-            starts = self._timelines.starts(pod.metadata.namespace, pod.metadata.name)
+            starts = self._records.timelines.starts(pod.metadata.namespace, pod.metadata.name)
             others = pull_and_init_seconds(starts[0]) if starts else 0.0
             POD_START_SLI_SECONDS.observe(max(0.0, now - created - others))
 
     @property
     def _runtime_name(self) -> str:
-        return self._link.info.name if self._link.info else "docker"
+        return self._engine.link.info.name if self._engine.link.info else "docker"
 
     def _seed(self, uid: str) -> PodStatus | None:
-        seed = self._statuses.seed(uid)
+        seed = self._records.statuses.seed(uid)
         return None if seed is None else seed.status
 
 
