@@ -238,14 +238,13 @@ class Kubelet:
         )
         self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
         self._reporter = StatusReporter(
-            engine=engine,
+            cache=self._cache,
             records=pod_records,
             resources=resources,
             reasons=starter.reasons,
             probes=self._probes,
             node=self._node,
             clock=clock,
-            config=config,
         )
         self._syncer = Syncer(
             engine=engine,

@@ -23,7 +23,7 @@ from podtui.kubelet.backoff import (
     crash_limits,
     crash_message,
 )
-from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.cgroups import cgroup_rules
 from podtui.kubelet.containers.container_config import container_config
 from podtui.kubelet.containers.environment import ENV_FILE_LIMIT, env_files
@@ -37,7 +37,8 @@ from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
 from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
-from podtui.kubelet.types import ConfigError, NodeView, ObservedContainer
+from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedContainer
+from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
@@ -63,8 +64,8 @@ class StartContext:
 
     sandbox_id: str
     pod_ips: tuple[str, ...]
-    host_ips: tuple[str, ...]
-    node: NodeView
+    view: NodeView
+    node: NodeContext
     engine: EngineInfo
     volume_failures: Mapping[str, VolumeFailure]
     """Image volumes that could not be filled, by name."""
@@ -160,29 +161,31 @@ class ContainerStarter:
         self._timelines.began(pod, StepKind.CREATE, container.name)
         documents = await self._documents.of(pod)
         try:
-            config = container_config(
+            hosts = await hosts_file(
                 pod,
                 container,
-                context.node,
-                image=image,
-                restart_count=restart_count,
+                context.pod_ips,
+                local=context.engine.local,
+                cluster_domain=self._config.cluster_domain,
+            )
+            values = ValueSources(
+                node=context.view,
                 pod_ips=context.pod_ips,
-                host_ips=context.host_ips,
-                hosts=await hosts_file(
-                    pod,
-                    container,
-                    context.pod_ips,
-                    local=context.engine.local,
-                    cluster_domain=self._config.cluster_domain,
-                ),
-                seccomp_default=self._config.seccomp_default,
-                rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
-                placement=self._managers.placement(pod, container),
+                host_ips=context.node.host_ips,
                 config_maps=documents.config_maps,
                 secrets=documents.secrets,
                 env_files=await self._env_files(pod, container, context.sandbox_id),
-                recursive_read_only=context.engine.recursive_read_only,
-                stop_signals=self._config.gate(STOP_SIGNALS),
+            )
+            config = container_config(
+                pod,
+                container,
+                values,
+                context.node,
+                image=image,
+                restart_count=restart_count,
+                hosts=hosts,
+                rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
+                placement=self._managers.placement(pod, container),
                 target_container_id=target_id(pod, container.name, context.container_ids),
             )
         except ConfigError as error:

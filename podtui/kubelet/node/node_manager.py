@@ -23,7 +23,7 @@ from podtui.api.names import (
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, NotFound, PodtuiError
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, HostFacts
 from podtui.kubelet.node.link import EngineLink
@@ -38,7 +38,7 @@ from podtui.kubelet.node.node_status import (
     same_but_heartbeat,
 )
 from podtui.kubelet.ports import NodeClient
-from podtui.kubelet.types import NodeResources, NodeView
+from podtui.kubelet.types import NodeContext, NodeResources, NodeView
 from podtui.runtime.protocol import EngineInfo, ImageRecord, Runtime
 
 _LOG = logging.getLogger(__name__)
@@ -125,6 +125,18 @@ class NodeManager:
         """Return the view of the node for admission and pod configuration. Before the engine has
         answered, the node has no resources."""
         return self._view
+
+    def context(self) -> NodeContext:
+        """Return what the containers and statuses of pods depend on."""
+        engine = self._link.info
+        return NodeContext(
+            host_ips=self.host_ips,
+            runtime_name="docker" if engine is None else engine.name,
+            recursive_read_only=engine is not None and engine.recursive_read_only,
+            seccomp_default=self._config.seccomp_default,
+            stop_signals=self._config.gate(STOP_SIGNALS),
+            strict=self._config.strict,
+        )
 
     def refresh_soon(self) -> None:
         """Trigger a status update, because the engine's state changed."""

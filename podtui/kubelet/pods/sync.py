@@ -245,8 +245,8 @@ class Syncer:
             sandbox_id=sandbox_id,
             pod_ips=sorted_pod_ips(ips, self._node.host_ips)
             or (self._node.host_ips if pod.spec.hostNetwork else ()),
-            host_ips=self._node.host_ips,
-            node=self._node.view(),
+            view=self._node.view(),
+            node=self._node.context(),
             engine=info,
             volume_failures=volume_failures,
             container_ids=_newest_ids(observed),

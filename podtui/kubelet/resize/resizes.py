@@ -372,7 +372,7 @@ class ResizeActuator:
         container = structs.replace(_container(pod, update.name), resources=requirements(amounts))
         rules = cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score)
         resources = container_resources(
-            pod, container, context.node.resources, rules, self._managers.placement(pod, container)
+            pod, container, context.view.resources, rules, self._managers.placement(pod, container)
         )
         await self._runtime.update_container(update.id, _with_unlimited(resources, current))
         self._allocations.actuate(pod, container)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,7 +13,6 @@ from podtui.api.pods import is_sidecar
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
 from podtui.kubelet.containers.restart import restart_all_triggers
-from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.sandbox.sandbox import sandbox_changed, sorted_pod_ips
 from podtui.kubelet.status.conditions import (
     CONTAINERS_READY,
@@ -26,9 +24,14 @@ from podtui.kubelet.status.conditions import (
     RESTARTING_ALL,
     pod_conditions,
 )
-from podtui.kubelet.status.container_status import LOST_WHEN_TERMINATED, container_statuses, lost
+from podtui.kubelet.status.container_status import (
+    LOST_WHEN_TERMINATED,
+    PodView,
+    container_statuses,
+    lost,
+)
 from podtui.kubelet.status.phase import FAILED, TERMINAL, pod_phase
-from podtui.kubelet.types import AdmitResult, ObservedPod, ProbeView
+from podtui.kubelet.types import AdmitResult, NodeContext, ObservedPod
 from podtui.runtime.protocol import SandboxState
 
 DEADLINE_REASON: Final = "DeadlineExceeded"
@@ -66,11 +69,6 @@ def _created_in_newest_sandbox(pod: Pod, observed: ObservedPod) -> bool:
     return any(one.name in names and one.sandbox_id == newest for one in observed.containers)
 
 
-def _any_regular(pod: Pod, observed: ObservedPod) -> bool:
-    names = {container.name for container in pod.spec.containers}
-    return any(one.name in names for one in observed.containers)
-
-
 def _ips(
     pod: Pod, observed: ObservedPod, host_ips: tuple[str, ...], previous: PodStatus | None
 ) -> tuple[str, ...]:
@@ -83,48 +81,17 @@ def _ips(
 
 
 def pod_status(
-    pod: Pod,
-    observed: ObservedPod,
-    probes: ProbeView,
-    *,
-    now: datetime,
-    previous: PodStatus | None,
-    waiting: Mapping[str, tuple[str, str]],
-    host_ips: tuple[str, ...] = (),
-    runtime_name: str = "docker",
-    recursive_read_only: bool = False,
-    terminal: bool = False,
-    strict: bool = False,
-    stop_signals: bool = False,
-    resize: tuple[PodCondition, ...] = (),
-    actuated: Allocation | None = None,
-    recorded: PodStatus | None = None,
+    pod: Pod, view: PodView, node: NodeContext, *, now: datetime, terminal: bool = False
 ) -> PodStatus:
     """Compute the complete status, as a kubelet reports it. ``pod`` is as allocated.
 
-    ``previous`` is the last status of this UID: unchanged parts keep their times, and a terminal
-    phase stays. ``waiting`` holds why each container's last start failed: (reason, message).
-    ``terminal`` is set for the last status of a pod that was torn down. ``host_ips`` are the
-    node's addresses, primary first; ``strict`` leaves them out of static pods as a
-    standalone kubelet does.
-    ``resize`` are the conditions of a resize, ``actuated`` the resources last sent to the engine;
-    ``recursive_read_only``: the engine supports such mounts; ``stop_signals``: the gate
-    ``ContainerStopSignals`` is on. ``recorded`` is the pod's status from before this kubelet
-    started.
+    Parts that did not change since the previous status keep their times, and a terminal phase
+    stays. ``terminal`` is set for the last status of a pod that was torn down. In strict mode,
+    static pods have no addresses of the node, as with a standalone kubelet.
     """
-    node_ips = () if strict and is_static(pod) else host_ips
-    init, regular, ephemeral = container_statuses(
-        pod,
-        observed,
-        probes,
-        previous=previous,
-        waiting=waiting,
-        runtime_name=runtime_name,
-        recursive_read_only=recursive_read_only,
-        regular_created=_any_regular(pod, observed),
-        stop_signals=stop_signals,
-        actuated=None if actuated is None else actuated.containers,
-    )
+    observed, previous = view.observed, view.previous
+    node_ips = () if node.strict and is_static(pod) else node.host_ips
+    init, regular, ephemeral = container_statuses(pod, view, node)
     phase = pod_phase(
         pod,
         (*init, *regular),
@@ -139,7 +106,7 @@ def pod_status(
         phase, reason, message = FAILED, DEADLINE_REASON, DEADLINE_MESSAGE
     elif previous is not None and previous.phase == phase:
         reason, message = previous.reason, previous.message
-    ips = _ips(pod, observed, node_ips, recorded if previous is None else previous)
+    ips = _ips(pod, observed, node_ips, view.recorded if previous is None else previous)
     conditions = pod_conditions(
         pod,
         (*init, *regular),
@@ -148,7 +115,7 @@ def pod_status(
         restarting_all=bool(restart_all_triggers(pod, observed)),
         previous=() if previous is None else previous.conditions,
         now=now,
-        resize=resize,
+        resize=view.resize,
     )
     resources = pod_resources(pod)
     started = previous.startTime if previous is not None and previous.startTime else rfc3339(now)

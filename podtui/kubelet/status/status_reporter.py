@@ -8,7 +8,6 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Pod, PodStatus, Volume
 from podtui.clock import Clock
 from podtui.errors import EngineError
-from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.containers.starter import ReasonCache
 from podtui.kubelet.events.recorder import NORMAL, WARNING
@@ -19,9 +18,10 @@ from podtui.kubelet.kubelet_metrics import (
     POD_START_TOTAL_SECONDS,
 )
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.kubelet.pleg.pleg import Engine
+from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.prober.state import Probes
 from podtui.kubelet.resize.resizes import PodResources
+from podtui.kubelet.status.container_status import PodView
 from podtui.kubelet.status.phase import PENDING, RUNNING
 from podtui.kubelet.status.pod_status import (
     DEADLINE_MESSAGE,
@@ -46,29 +46,27 @@ class StatusReporter:
     def __init__(
         self,
         *,
-        engine: Engine,
+        cache: PodCache,
         records: PodRecords,
         resources: PodResources,
         reasons: ReasonCache,
         probes: Probes,
         node: NodeManager,
         clock: Clock,
-        config: KubeletConfig,
     ) -> None:
-        self._engine = engine
+        self._cache = cache
         self._records = records
         self._resources = resources
         self._reasons = reasons
         self._probes = probes
         self._node = node
         self._clock = clock
-        self._config = config
         self.counts = RestartCounts()
 
     def observed(self, pod: Pod) -> ObservedPod:
         """Return the pod from the cache, without sandboxes and containers if it was never seen."""
         meta = pod.metadata
-        observed = self._engine.cache.get(meta.uid)
+        observed = self._cache.get(meta.uid)
         return observed or ObservedPod(uid=meta.uid, name=meta.name, namespace=meta.namespace)
 
     def publish(self, pod: Pod) -> None:
@@ -108,7 +106,7 @@ class StatusReporter:
         """Publish a readiness result at once, without a pass (kubelet.md §7.3)."""
         status = self._records.statuses.get(pod.metadata.uid)
         if status is not None:
-            name = f"{self._runtime_name}://{container_id}"
+            name = f"{self._node.context().runtime_name}://{container_id}"
             merged = merge_readiness(pod, status, name, ready=ready, now=self._clock.now())
             self._records.statuses.set(pod, merged)
             self._records.timelines.shown(pod, merged)
@@ -132,21 +130,18 @@ class StatusReporter:
         previous, recorded = self._records.statuses.get(uid), self._seed(uid)
         status = pod_status(
             self._resources.allocations.allocated(pod),
-            observed,
-            self._probes.view(pod, observed),
+            PodView(
+                observed=observed,
+                probes=self._probes.view(pod, observed),
+                previous=previous,
+                recorded=recorded,
+                waiting=self._reasons.of(uid),
+                resize=self._resources.resizes.conditions(uid, terminal=terminal),
+                actuated=self._resources.allocations.actuated(uid),
+            ),
+            self._node.context(),
             now=self._clock.now(),
-            previous=previous,
-            waiting=self._reasons.of(uid),
-            host_ips=self._node.host_ips,
-            runtime_name=self._runtime_name,
-            recursive_read_only=self._engine.link.info is not None
-            and self._engine.link.info.recursive_read_only,
             terminal=terminal,
-            strict=self._config.strict,
-            stop_signals=self._config.gate(STOP_SIGNALS),
-            resize=self._resources.resizes.conditions(uid, terminal=terminal),
-            actuated=self._resources.allocations.actuated(uid),
-            recorded=recorded,
         )
         status = self.counts.show(uid, status, seed=recorded)
         if decorate is not None:
@@ -172,10 +167,6 @@ class StatusReporter:
             starts = self._records.timelines.starts(pod.metadata.namespace, pod.metadata.name)
             others = pull_and_init_seconds(starts[0]) if starts else 0.0
             POD_START_SLI_SECONDS.observe(max(0.0, now - created - others))
-
-    @property
-    def _runtime_name(self) -> str:
-        return self._engine.link.info.name if self._engine.link.info else "docker"
 
     def _seed(self, uid: str) -> PodStatus | None:
         seed = self._records.statuses.seed(uid)
