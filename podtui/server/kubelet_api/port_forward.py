@@ -18,7 +18,7 @@ from typing import Final
 from aiohttp import web
 
 from podtui.api.v1 import Pod
-from podtui.errors import EngineError, SessionError, without_group
+from podtui.errors import EngineError, SessionError, first_error, without_group
 from podtui.runtime.protocol import Duplex
 from podtui.server.kubelet_api.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
@@ -78,7 +78,7 @@ class PortForwardRoutes:
             try:
                 await self._sockets.run(request, socket, forwarding.run())
             except* SpdyError as errors:
-                log.warning("%s broke off: %s", request.path, errors.exceptions[0])
+                log.warning("%s broke off: %s", request.path, first_error(errors))
         return socket.response
 
 
