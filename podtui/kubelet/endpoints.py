@@ -97,7 +97,7 @@ class Endpoints:
         engine = "" if self._engine.link.info is None else f"{self._engine.link.info.name}://"
         gone = f"unable to retrieve container logs for {engine}{container_id}"
         observed = self._engine.cache.get(record.metadata.uid)
-        if observed is None or all(one.id != container_id for one in observed.containers):
+        if observed is None or all(instance.id != container_id for instance in observed.containers):
             # For example, the containers of a deleted pod whose record has a finalizer.
             raise LogError(400, gone)
         try:
@@ -124,14 +124,16 @@ class Endpoints:
 
     def running_pods(self) -> tuple[Pod, ...]:
         """Return the pods with running containers, as the runtime knows them."""
-        found: list[Pod] = []
-        for one in self._engine.cache:
-            running = [c for c in one.containers if c.state is ContainerState.RUNNING]
+        pods: list[Pod] = []
+        for observed in self._engine.cache:
+            running = [c for c in observed.containers if c.state is ContainerState.RUNNING]
             if running:
-                meta = ObjectMeta(name=one.name, namespace=one.namespace, uid=one.uid)
+                meta = ObjectMeta(
+                    name=observed.name, namespace=observed.namespace, uid=observed.uid
+                )
                 containers = tuple(Container(name=c.name, image=c.image) for c in running)
-                found.append(Pod(metadata=meta, spec=PodSpec(containers=containers)))
-        return tuple(found)
+                pods.append(Pod(metadata=meta, spec=PodSpec(containers=containers)))
+        return tuple(pods)
 
     def prometheus(self) -> bytes:
         """Return ``/metrics``."""
@@ -187,10 +189,10 @@ class Endpoints:
 
         Raises `RestartRefused` for an API pod.
         """
-        found = self._find(namespace, pod)
-        self._require_static(found)
-        if self._pods.admissions.forget_rejection(found.metadata.uid):
-            await self._loop.add(found)
+        desired = self._find(namespace, pod)
+        self._require_static(desired)
+        if self._pods.admissions.forget_rejection(desired.metadata.uid):
+            await self._loop.add(desired)
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         """Restart a pod, or one of its containers, with its current manifest.
@@ -200,23 +202,23 @@ class Endpoints:
         `LookupError` for an unknown pod or container, and `RestartRefused` for a container that
         would not run again, and for an API pod that would have to start over.
         """
-        found = self._find(namespace, pod)
-        uid = found.metadata.uid
+        desired = self._find(namespace, pod)
+        uid = desired.metadata.uid
         if (
             self._pods.admissions.is_rejected(uid)
             or self._pods.workers.ending(uid)
-            or (not container and not restarts_in_place(found))
+            or (not container and not restarts_in_place(desired))
         ):
-            self._require_static(found)
+            self._require_static(desired)
         if self._pods.admissions.forget_rejection(uid):
-            await self._loop.add(found)
-        elif not container and (self._pods.workers.ending(uid) or not restarts_in_place(found)):
-            self._statuses.mark_deleted(uid, effective_grace(found))
-            self._pods.workers.start_over(found)
+            await self._loop.add(desired)
+        elif not container and (self._pods.workers.ending(uid) or not restarts_in_place(desired)):
+            self._statuses.mark_deleted(uid, effective_grace(desired))
+            self._pods.workers.start_over(desired)
         else:
             if self._pods.workers.ending(uid):
                 raise RestartRefused(f'pod "{pod}" has ended or is ending: restart the pod')
-            self._syncer.restart(uid, to_restart(found, self._engine.cache.get(uid), container))
+            self._syncer.restart(uid, to_restart(desired, self._engine.cache.get(uid), container))
             self._pods.workers.wake(uid)
 
     async def set_ephemeral_containers(
@@ -226,9 +228,9 @@ class Endpoints:
 
         Raises `InvalidUpdate` if the change is not allowed.
         """
-        found = self._find(namespace, pod)
-        changed = self._pods.ephemerals.change(found, wanted)
-        uid = found.metadata.uid
+        desired = self._find(namespace, pod)
+        changed = self._pods.ephemerals.change(desired, wanted)
+        uid = desired.metadata.uid
         self._pods.manager.set(changed)
         self._statuses.set(changed, self._statuses.get(uid) or changed.status)
         if not self._pods.admissions.is_rejected(uid):
@@ -303,10 +305,10 @@ class PodSessions:
         Raises `SessionError` if no sandbox is ready.
         """
         snapshot = await self._runtime.list(pod.metadata.uid)
-        ready = [one for one in snapshot.sandboxes if one.state is SandboxState.READY]
+        ready = [sandbox for sandbox in snapshot.sandboxes if sandbox.state is SandboxState.READY]
         if not ready:
             raise SessionError(400, f"pod {pod.metadata.name} has no sandbox that runs")
-        newest = max(ready, key=lambda one: one.attempt)
+        newest = max(ready, key=lambda sandbox: sandbox.attempt)
         async with self._runtime.dial(newest.id, port) as stream:
             yield stream
 
@@ -341,7 +343,7 @@ def only_container(pod: Pod) -> str:
 def log_container(pod: Pod, name: str, *, previous: bool) -> str:
     """Return the engine's id of the instance whose log is requested. Raises `LogError`."""
     pod_name = pod.metadata.name
-    if not any(one.name == name for _, one in all_containers(pod)):
+    if not any(container.name == name for _, container in all_containers(pod)):
         raise LogError(404, f'container "{name}" not found in pod "{pod_name}"')
     status = status_of(pod.status, name)
     if status is None:
@@ -372,7 +374,7 @@ def status_of(status: PodStatus, name: str) -> ContainerStatus | None:
         *status.containerStatuses,
         *status.ephemeralContainerStatuses,
     )
-    return next((one for one in every if one.name == name), None)
+    return next((container for container in every if container.name == name), None)
 
 
 def bare_id(container_id: str) -> str:
@@ -384,7 +386,7 @@ def running_container(pod: Pod, name: str) -> str:
 
     Raises `SessionError`.
     """
-    if not any(one.name == name for _, one in all_containers(pod)):
+    if not any(container.name == name for _, container in all_containers(pod)):
         raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
     status = status_of(pod.status, name)
     if status is None or status.state.running is None:
@@ -402,7 +404,7 @@ def _named(pod: Pod, name: str) -> str:
 def _any_instance(pod: Pod, name: str) -> str:
     """Return the newest instance of a container that the engine still has, running or not."""
     name = _named(pod, name)
-    if not any(one.name == name for _, one in all_containers(pod)):
+    if not any(container.name == name for _, container in all_containers(pod)):
         raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
     try:
         return log_container(pod, name, previous=False)

@@ -219,10 +219,10 @@ class ContainerStarter:
         self, pod: Pod, container: Container, sandbox_id: str
     ) -> dict[tuple[str, str], bytes | None]:
         """Read the files that variables come from, of the volumes that exist."""
-        known = {volume.name for volume in used_volumes(pod)}
-        found: dict[tuple[str, str], bytes | None] = {}
+        volumes = {volume.name for volume in used_volumes(pod)}
+        files: dict[tuple[str, str], bytes | None] = {}
         for volume, path in env_files(container):
-            if volume not in known:
+            if volume not in volumes:
                 continue
             try:
                 content = await self._runtime.read_volume(
@@ -233,8 +233,8 @@ class ContainerStarter:
             except EngineError as error:
                 _LOG.warning("%s: volume %s: %s", pod_ref(pod), volume, error)
                 content = None
-            found[volume, path] = content
-        return found
+            files[volume, path] = content
+        return files
 
     def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
         lost = dict.fromkeys(warning for step in steps for warning in step.warnings)
@@ -281,15 +281,15 @@ class ContainerStarter:
 
 def container_type(pod: Pod, container: Container) -> str:
     """Return ``container``, ``init_container`` or ``ephemeral_container``, as metrics call it."""
-    if any(one.name == container.name for one in pod.spec.initContainers):
+    if any(spec.name == container.name for spec in pod.spec.initContainers):
         return "init_container"
-    regular = any(one.name == container.name for one in pod.spec.containers)
+    regular = any(spec.name == container.name for spec in pod.spec.containers)
     return "container" if regular else "ephemeral_container"
 
 
 def _ends_first(pod: Pod, container: Container) -> bool:
     """Return True if the pod's other containers wait until this one has ended."""
-    return any(one.name == container.name for one in pod.spec.initContainers) and not is_sidecar(
+    return any(spec.name == container.name for spec in pod.spec.initContainers) and not is_sidecar(
         container
     )
 

@@ -71,10 +71,12 @@ class Housekeeping:
             dead = garbage((observed,), live=() if finished else (observed.uid,))
             try:
                 await gather_all(
-                    partial(self._engine.runtime.remove_container, one) for one in dead.containers
+                    partial(self._engine.runtime.remove_container, container_id)
+                    for container_id in dead.containers
                 )
                 await gather_all(
-                    partial(self._engine.runtime.remove_sandbox, one) for one in dead.sandboxes
+                    partial(self._engine.runtime.remove_sandbox, sandbox_id)
+                    for sandbox_id in dead.sandboxes
                 )
             except EngineUnavailable as error:
                 self._engine.link.suspect(error)
@@ -88,14 +90,14 @@ class Housekeeping:
         They remain if a kubelet is killed after it removed a pod's last container.
         """
 
-        def known(uid: str) -> bool:
+        def is_known(uid: str) -> bool:
             wanted = uid in self._manager or self._workers.state(uid) is not None
             return wanted or self._engine.cache.get(uid) is not None
 
-        await self._logs.collect(known)
+        await self._logs.collect(is_known)
         try:
             for uid in await self._engine.runtime.pod_data():
-                if not known(uid):
+                if not is_known(uid):
                     _LOG.info("removing the volumes of the unknown pod %s", uid)
                     await self._engine.runtime.remove_pod_data(uid)
         except EngineUnavailable as error:

@@ -73,14 +73,14 @@ class StillRunning(PodtuiError):
 class _Failures:
     """The failures of one pass, combined into the delay that the pod worker needs."""
 
-    found: tuple[StartFailure, ...]
+    failures: tuple[StartFailure, ...]
     default: float
 
     @property
     def retry_in(self) -> float | None:
-        if not self.found:
+        if not self.failures:
             return None
-        waits = [self.default if f.retry_in is None else f.retry_in for f in self.found]
+        waits = [self.default if f.retry_in is None else f.retry_in for f in self.failures]
         return min(waits)
 
 
@@ -173,15 +173,13 @@ class Syncer:
         """Return the seconds until the pod's deadline or the next try of a volume, or None."""
         moment = deadline(pod, status)
         ends = None if moment is None else (moment - self._clock.now()).total_seconds()
-        found = [
-            due for due in (ends, self._parts.volumes.next_try(pod.metadata.uid)) if due is not None
-        ]
-        return min(found, default=None)
+        next_try = self._parts.volumes.next_try(pod.metadata.uid)
+        return min((wait for wait in (ends, next_try) if wait is not None), default=None)
 
     def _warn_unsupported(self, pod: Pod) -> None:
         if pod.metadata.uid not in self._warned:
             self._warned.add(pod.metadata.uid)
-            for reason, message in unsupported(pod, stop_signals=self._config.gate(STOP_SIGNALS)):
+            for reason, message in unsupported(pod, stop_signals=self._node.context().stop_signals):
                 self._records.events.pod(pod, WARNING, reason, message)
 
     async def _apply_actions(
@@ -340,11 +338,11 @@ class Syncer:
         log files. It is never less than the count shown before.
         """
         meta = pod.metadata
-        known = self._reporter.counts.next(meta.uid, container)
+        shown = self._reporter.counts.next(meta.uid, container)
         if observed.newest(container) is not None:
-            return known
+            return shown
         logged = await self._parts.logs.next_count(meta.namespace, meta.name, meta.uid, container)
-        return max(known, logged)
+        return max(shown, logged)
 
     def _delay_start_retry(
         self, pod: Pod, container: Container, observed: ObservedPod
@@ -370,12 +368,14 @@ class Syncer:
         """
         uid = pod.metadata.uid
         outputs = self._probe_outputs(pod, actions.kill)
-        for one in actions.kill:
-            kill = Kill(id=one.id, reason=one.reason, message=outputs.get(one.id, ""))
-            self._records.statuses.record_kill(uid, one.name, kill)
+        for container in actions.kill:
+            kill = Kill(
+                id=container.id, reason=container.reason, message=outputs.get(container.id, "")
+            )
+            self._records.statuses.record_kill(uid, container.name, kill)
         if not actions.create_sandbox:
             return
-        for name in dict.fromkeys(one.name for one in observed.containers):
+        for name in dict.fromkeys(container.name for container in observed.containers):
             newest = observed.newest(name)
             if newest is not None:
                 kill = Kill(id=newest.id, reason=KillReason.SANDBOX_CHANGED)
@@ -384,9 +384,9 @@ class Syncer:
     def _probe_outputs(self, pod: Pod, kills: Iterable[ContainerToKill]) -> dict[str, str]:
         """Return the last output of the failed probe, by container id."""
         probes = {
-            (one.name, kind.value): one.id
-            for one in kills
-            if (kind := _PROBES.get(one.reason)) is not None
+            (container.name, kind.value): container.id
+            for container in kills
+            if (kind := _PROBES.get(container.reason)) is not None
         }
         if not probes:
             return {}
@@ -409,7 +409,9 @@ class Syncer:
 
         An interrupted pass thus leaves the container that triggered the reset.
         """
-        alive = {one.id: one for one in observed.containers if one.state in ALIVE}
+        alive = {
+            container.id: container for container in observed.containers if container.state in ALIVE
+        }
         for container_id in ids:
             if container_id in alive:
                 name = alive[container_id].name
@@ -425,13 +427,19 @@ class Syncer:
 
     async def _trim(self, pod: Pod, observed: ObservedPod) -> None:
         """Keep one dead instance per container name (kubelet.md §14.6)."""
-        found = garbage((observed,), live=(observed.uid,))
-        containers = dict.fromkeys((*found.containers, *dead_init_containers(pod, observed)))
-        await gather_all(partial(self._engine.runtime.remove_container, one) for one in containers)
+        unused = garbage((observed,), live=(observed.uid,))
+        containers = dict.fromkeys((*unused.containers, *dead_init_containers(pod, observed)))
         await gather_all(
-            partial(self._engine.runtime.remove_sandbox, one) for one in found.sandboxes
+            partial(self._engine.runtime.remove_container, container_id)
+            for container_id in containers
         )
-        left = tuple([one for one in observed.containers if one.id not in containers])
+        await gather_all(
+            partial(self._engine.runtime.remove_sandbox, sandbox_id)
+            for sandbox_id in unused.sandboxes
+        )
+        left = tuple(
+            [container for container in observed.containers if container.id not in containers]
+        )
         await self._parts.logs.record(replace(observed, containers=left))
 
     def restart(self, uid: str, ids: Iterable[str]) -> None:
@@ -532,7 +540,7 @@ def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
 
 def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     """Return the id of the newest instance by container name."""
-    return {one.name: one.id for one in reversed(observed.containers)}
+    return {container.name: container.id for container in reversed(observed.containers)}
 
 
 def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str], ...]:
@@ -540,15 +548,15 @@ def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str
 
     ``stop_signals``: the gate is on.
     """
-    found: list[tuple[str, str]] = []
+    warnings: list[tuple[str, str]] = []
     for _, container in () if stop_signals else all_containers(pod):
         if stop_signal(container):
             text = f"lifecycle.stopSignal of container {container.name} has no effect"
             text += f": the feature gate {STOP_SIGNALS} is off"
-            found.append(("NotSupported", text))
+            warnings.append(("NotSupported", text))
     for volume in used_volumes(pod):
         kind = volume_type(volume)
         if kind != "hostPath" and kind not in OWN_DIRECTORY:
             text = f'volumes of type {kind} are not supported: the pod waits for "{volume.name}"'
-            found.append(("NotSupported", text))
-    return tuple(found)
+            warnings.append(("NotSupported", text))
+    return tuple(warnings)

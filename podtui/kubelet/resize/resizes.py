@@ -250,7 +250,11 @@ class ResizeConditions:
 
     def of(self, uid: str) -> tuple[PodCondition, ...]:
         conditions = self._known.get(uid, _Conditions())
-        return tuple(one for one in (conditions.pending, conditions.in_progress) if one is not None)
+        return tuple(
+            condition
+            for condition in (conditions.pending, conditions.in_progress)
+            if condition is not None
+        )
 
     def pending_since(self, uid: str) -> str:
         """Return when the resize became pending; empty if none is pending."""
@@ -358,7 +362,11 @@ class ResizeActuator:
         if not lowers_memory(pod, held, updates):
             return ""
         stats = await self._runtime.stats()
-        usage = {one.name: one.memory for one in stats if one.pod_uid == pod.metadata.uid}
+        usage = {
+            container.name: container.memory
+            for container in stats
+            if container.pod_uid == pod.metadata.uid
+        }
         return memory_problem(pod, held, updates, usage)
 
     def _with_applied(self, pod: Pod) -> Pod:
@@ -390,7 +398,7 @@ def _with_unlimited(resources: Resources, current: ContainerAmounts) -> Resource
 
 def _container(pod: Pod, name: str) -> Container:
     containers = (*pod.spec.initContainers, *pod.spec.containers)
-    return next(one for one in containers if one.name == name)
+    return next(container for container in containers if container.name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

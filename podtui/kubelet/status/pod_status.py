@@ -66,7 +66,10 @@ def _created_in_newest_sandbox(pod: Pod, observed: ObservedPod) -> bool:
         return False
     names = {container.name for container in pod.spec.containers}
     newest = observed.sandboxes[0].id
-    return any(one.name in names and one.sandbox_id == newest for one in observed.containers)
+    return any(
+        container.name in names and container.sandbox_id == newest
+        for container in observed.containers
+    )
 
 
 def _ips(
@@ -176,8 +179,8 @@ def status_ended_by(
             message=disruption,
             lastTransitionTime=rfc3339(now),
         )
-        others = [one for one in conditions if one.type != DISRUPTION_TARGET]
-        foreign = sum(1 for one in others if one.type not in OWNED)
+        others = [condition for condition in conditions if condition.type != DISRUPTION_TARGET]
+        foreign = sum(1 for condition in others if condition.type not in OWNED)
         conditions = (*others[:foreign], mark, *others[foreign:])
     return msgspec.structs.replace(
         status, phase=FAILED, reason=reason, message=message, conditions=conditions
@@ -204,12 +207,15 @@ def _regular_containers_were_due(pod: Pod) -> bool:
     """
     if not pod.spec.initContainers:
         return True
-    if any(_ever_started(one) for one in pod.status.containerStatuses):
+    if any(_ever_started(status) for status in pod.status.containerStatuses):
         return True
     if not pod.status.initContainerStatuses:
         return False
     last = pod.status.initContainerStatuses[-1]
-    if any(one.name == last.name and is_sidecar(one) for one in pod.spec.initContainers):
+    if any(
+        container.name == last.name and is_sidecar(container)
+        for container in pod.spec.initContainers
+    ):
         return last.state.running is not None and bool(last.started)
     ends = (last.lastState.terminated, last.state.terminated)
     return any(end is not None and end.exitCode == 0 for end in ends)
@@ -223,7 +229,8 @@ def final_status(pod: Pod, status: PodStatus) -> PodStatus:
     terminal, or the pod static.
     """
     init = status.initContainerStatuses
-    reached = max((index for index, one in enumerate(init) if _ever_started(one)), default=0)
+    started = (index for index, container in enumerate(init) if _ever_started(container))
+    reached = max(started, default=0)
     phase = status.phase
     if phase not in TERMINAL and not is_static(pod):
         phase = FAILED
@@ -232,7 +239,8 @@ def final_status(pod: Pod, status: PodStatus) -> PodStatus:
         status,
         phase=phase,
         initContainerStatuses=tuple(
-            _finished(one) if index <= reached else one for index, one in enumerate(init)
+            _finished(container) if index <= reached else container
+            for index, container in enumerate(init)
         ),
         containerStatuses=tuple(map(_finished, regular))
         if _regular_containers_were_due(pod)
@@ -244,8 +252,8 @@ def _with_container(
     statuses: tuple[ContainerStatus, ...], container_id: str, **changes: bool
 ) -> tuple[ContainerStatus, ...]:
     return tuple(
-        msgspec.structs.replace(one, **changes) if one.containerID == container_id else one
-        for one in statuses
+        msgspec.structs.replace(status, **changes) if status.containerID == container_id else status
+        for status in statuses
     )
 
 
@@ -257,10 +265,10 @@ def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
     return msgspec.structs.replace(
         status,
         conditions=tuple(
-            msgspec.structs.replace(one, status="True", lastTransitionTime=rfc3339(now))
-            if one.type == READY_TO_START and one.status != "True"
-            else one
-            for one in status.conditions
+            msgspec.structs.replace(condition, status="True", lastTransitionTime=rfc3339(now))
+            if condition.type == READY_TO_START and condition.status != "True"
+            else condition
+            for condition in status.conditions
         ),
     )
 
@@ -275,7 +283,8 @@ def merge_readiness(
     """
     every = (*status.initContainerStatuses, *status.containerStatuses)
     running = any(
-        one.containerID == container_id and one.state.running is not None for one in every
+        container.containerID == container_id and container.state.running is not None
+        for container in every
     )
     is_ready = ready and running
     changed = msgspec.structs.replace(
@@ -285,7 +294,7 @@ def merge_readiness(
         ),
         containerStatuses=_with_container(status.containerStatuses, container_id, ready=is_ready),
     )
-    kept = {one.type: one for one in status.conditions}
+    kept = {condition.type: condition for condition in status.conditions}
     fresh = pod_conditions(
         pod,
         (*changed.initContainerStatuses, *changed.containerStatuses),
@@ -294,10 +303,12 @@ def merge_readiness(
         restarting_all=RESTARTING_ALL in kept and kept[RESTARTING_ALL].status == "True",
         previous=status.conditions,
         now=now,
-        resize=tuple(one for one in status.conditions if one.type in RESIZE),
+        resize=tuple(condition for condition in status.conditions if condition.type in RESIZE),
     )
     conditions = tuple(
-        one if one.type in (READY, CONTAINERS_READY) or one.type not in kept else kept[one.type]
-        for one in fresh
+        condition
+        if condition.type in (READY, CONTAINERS_READY) or condition.type not in kept
+        else kept[condition.type]
+        for condition in fresh
     )
     return msgspec.structs.replace(changed, conditions=conditions)

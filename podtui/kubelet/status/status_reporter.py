@@ -159,7 +159,7 @@ class StatusReporter:
         if seen is not None:
             POD_START_SECONDS.observe(max(0.0, now - seen))
         created = epoch(pod.metadata.creationTimestamp)
-        running = all(one.state.running is not None for one in status.containerStatuses)
+        running = all(container.state.running is not None for container in status.containerStatuses)
         if created is None or is_static(pod) or not running:
             return
         POD_START_TOTAL_SECONDS.observe(max(0.0, now - created))
