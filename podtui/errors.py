@@ -5,12 +5,36 @@ Expected outcomes (a pull in back-off, a failing probe) are values, not exceptio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import cast
 
 
 def is_reported(count: int) -> bool:
     """Return whether the log has the repetition of this number: the 1st, 10th, 100th …."""
     return count == 10 ** (len(str(count)) - 1)
+
+
+def first_error(error: Exception) -> Exception:
+    """Return the first error of a group, also of a nested one, or the error itself.
+
+    A `PodtuiError` comes after any other error, so that it hides no programming error.
+    """
+    if isinstance(error, ExceptionGroup):
+        group = cast("ExceptionGroup[Exception]", error)
+        error = group.split(PodtuiError)[1] or group
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error
+
+
+@contextmanager
+def without_group() -> Generator[None]:
+    """Raise the first error of the block's task group instead of the group."""
+    try:
+        yield
+    except ExceptionGroup as group:
+        raise first_error(group) from group
 
 
 class PodtuiError(Exception):

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, cast
 
 from podtui.agent.lock import is_held
 from podtui.api.names import MANIFEST_PATH
 from podtui.errors import AgentClash
 from podtui.private_files import RootDenied
 from podtui.resources import typed_program
+from podtui.runtime.interceptor import RuntimeInterceptor
 from podtui.runtime.protocol import EngineInfo, ForeignSandbox, Runtime
 from podtui.settings import Settings
 
@@ -107,19 +107,16 @@ def explain(clash: Clash, settings: Settings) -> str:
             )
 
 
-class _Guarded:
+class _Guarded(RuntimeInterceptor):
     """A runtime that does not connect while a running agent's containers clash."""
 
     def __init__(
         self, runtime: Runtime, settings: Settings, on_clash: Callable[[AgentClash], None]
     ) -> None:
-        self._runtime = runtime
+        super().__init__(runtime)
         self._settings = settings
         self._on_clash = on_clash
         self._checked = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runtime, name)
 
     async def connect(self) -> EngineInfo:
         info = await self._runtime.connect()
@@ -148,4 +145,4 @@ def guarded(
     If a clashing agent runs, ``on_clash`` is called with the error and the connection fails;
     clashes with stopped agents are only logged.
     """
-    return cast("Runtime", _Guarded(runtime, settings, on_clash))
+    return _Guarded(runtime, settings, on_clash)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from aiohttp import web
@@ -38,7 +38,7 @@ from podtui.api.v1 import Pod
 from podtui.client.api_client import ApiClient
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
-from podtui.errors import AgentClash, PodtuiError
+from podtui.errors import AgentClash, PodtuiError, first_error
 from podtui.kubelet.admission.plan import plan_of, pods_to_admit
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
@@ -112,11 +112,9 @@ def run_agent(settings: Settings) -> int:
 def _only_message(errors: ExceptionGroup) -> PodtuiError | None:
     """Return an error with a message for the user, if nothing else is wrong."""
     expected, others = errors.split(PodtuiError)
-    return None if expected is None or others is not None else _first(expected)
-
-
-def _first(error: PodtuiError | ExceptionGroup[PodtuiError]) -> PodtuiError:
-    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+    if expected is None or others is not None:
+        return None
+    return cast("PodtuiError", first_error(expected))
 
 
 async def _main(settings: Settings) -> bool:

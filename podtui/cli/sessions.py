@@ -25,16 +25,18 @@ from podtui.cli.invocation import socket_of
 from podtui.cli.signals import run_until_signal
 from podtui.client.api_client import ApiClient
 from podtui.client.decoding import decode_response
-from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.protocol import (
+    NO_END_OF_INPUT,
+    AttachQuery,
+    ExecQuery,
+    PortForward,
+    RemoteSession,
+)
 from podtui.client.unix import UnixClient
-from podtui.errors import ApiError, PodtuiError, UsageError
+from podtui.errors import ApiError, PodtuiError, UsageError, without_group
 from podtui.text.terminal_text import lines, one_line
 
 T = TypeVar("T")
-_NO_END: Final = (
-    b"podtui: this server cannot close the standard input of a command; Kubernetes 1.30 and newer"
-    b" can\n"
-)
 _PIECE: Final = 64 * 1024
 _POLL_SECONDS: Final = 0.5
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
@@ -266,14 +268,12 @@ async def _run_streams(
 async def _jobs(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
     """Run jobs in parallel with the block and cancel them at its end; raise their errors without a
     group."""
-    try:
+    with without_group():
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(job) for job in jobs]
             yield
             for task in tasks:
                 task.cancel()
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from errors
 
 
 def _print(stream: str, data: bytes) -> None:
@@ -287,7 +287,7 @@ async def _send_input(session: RemoteSession) -> None:
         async for piece in pieces:
             await session.write(piece)
     if not session.can_end_input:
-        await asyncio.to_thread(_print, "stderr", _NO_END)
+        await asyncio.to_thread(_print, "stderr", f"podtui: {NO_END_OF_INPUT}\n".encode())
     await session.end_input()
 
 

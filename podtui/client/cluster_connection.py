@@ -17,7 +17,7 @@ from podtui.client.connection import READ_BUFFER, HttpConnection, Request
 from podtui.client.credentials import Credentials, Identity
 from podtui.client.proxies import proxy_for
 from podtui.clock import Clock
-from podtui.errors import AgentUnavailable, ApiError, PodtuiError
+from podtui.errors import AgentUnavailable, ApiError, PodtuiError, without_group
 from podtui.kubeconfig.types import Cluster
 
 ANSWER_SECONDS: Final = 32.0
@@ -167,14 +167,12 @@ class ClusterConnection(HttpConnection):
 
     @asynccontextmanager
     async def _keep_alive(self, socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[None]:
-        try:
+        # The pings raise nothing, so the error is the session's own.
+        with without_group():
             async with asyncio.TaskGroup() as group:
                 pings = group.create_task(self._ping(socket), name="pings")
                 yield
                 pings.cancel()
-        except ExceptionGroup as errors:
-            # The pings raise nothing, so this is the session's own exception.
-            raise errors.exceptions[0] from errors
 
     async def _ping(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         with suppress(ConnectionError):

@@ -25,8 +25,8 @@ from urllib.parse import quote
 from podtui.api.names import GROUP_VERSION
 from podtui.client.connection import HttpConnection
 from podtui.client.exec_sessions import exec_session
-from podtui.client.protocol import CopyResult, ExecQuery, RemoteSession
-from podtui.errors import ApiError, PodtuiError
+from podtui.client.protocol import NO_END_OF_INPUT, CopyResult, ExecQuery, RemoteSession
+from podtui.errors import ApiError, PodtuiError, without_group
 
 _PIECE: Final = 256 * 1024
 _MISSING: Final = (126, 127)
@@ -34,10 +34,6 @@ _MISSING: Final = (126, 127)
 _MISSING_WORDS: Final = ("container not found", "executable file not found")
 """Error texts of servers for a stopped container, and of container runtimes for a missing
 command."""
-_NO_END: Final = (
-    "this server cannot close the standard input of a command, which copying into a container"
-    " requires; Kubernetes 1.30 and newer can"
-)
 _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0
 _MOST_MEMBERS: Final = 1_000_000
@@ -140,8 +136,8 @@ class Copying:
         try:
             async with exec_session(self._connection, self._namespace, self._pod, query) as session:
                 if given is not None and not session.can_end_input:
-                    raise PodtuiError(_NO_END)
-                with _plain_errors():
+                    raise PodtuiError(f"nothing can be copied into a container: {NO_END_OF_INPUT}")
+                with without_group():
                     async with asyncio.TaskGroup() as group:
                         feeding = group.create_task(_feed(session, given))
                         async for stream, data in session.output():
@@ -197,15 +193,6 @@ async def _feed(session: RemoteSession, given: IO[bytes] | None) -> None:
         async for piece in _chunks(given):
             await session.write(piece)
         await session.end_input()
-
-
-@contextmanager
-def _plain_errors() -> Generator[None]:
-    """Raise the first exception of a task group without the group."""
-    try:
-        yield
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from group
 
 
 @contextmanager

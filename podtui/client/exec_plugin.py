@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from podtui.api.lenient import lenient_decode
-from podtui.errors import PodtuiError
+from podtui.errors import PodtuiError, first_error
 from podtui.kubeconfig.types import Cluster, ExecPlugin, Target
 
 PLUGIN_SECONDS: Final = 60.0
@@ -154,7 +154,7 @@ async def _start(
                 await _end(await starting, group=not uses_terminal)
                 raise
     except* (OSError, ValueError) as errors:
-        error = errors.exceptions[0]
+        error = first_error(errors)
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise PluginError(_words(f"cannot run {plugin.command}: {why}", b"", plugin)) from None
     return starting.result()

@@ -15,7 +15,7 @@ import aiohttp
 
 from podtui.client.connection import HttpConnection
 from podtui.client.exec_sessions import pod_path
-from podtui.errors import PodtuiError
+from podtui.errors import PodtuiError, first_error
 from podtui.wire import channels
 from podtui.wire.spdy import Data, Ping, Reset, Spdy, SpdyError
 
@@ -127,7 +127,7 @@ class Forward:
             # One side disconnected, and closing both sides informs the other.
             problem = ""
         except* SpdyError as errors:
-            problem = f"not a port-forward: {errors.exceptions[0]}"
+            problem = f"not a port-forward: {first_error(errors)}"
         return problem
 
     async def _up(

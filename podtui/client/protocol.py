@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 Output = tuple[Literal["stdout", "stderr"], bytes]
 T = TypeVar("T", Pod, Node, Event, Namespace, Manifest, Timeline)
 Object = Pod | Node | Event | Namespace | Manifest | Timeline
+NO_END_OF_INPUT: Final = (
+    "this server cannot tell a command that its input has ended, which requires Kubernetes 1.30 or"
+    " newer"
+)
 
 
 class Synced(Struct, frozen=True):

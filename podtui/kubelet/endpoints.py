@@ -73,18 +73,13 @@ class Endpoints:
         loop: SyncLoop,
         parts: Parts,
     ) -> None:
-        self._runtime = engine.runtime
-        self._cache = engine.cache
         self._statuses = statuses
-        self._link = engine.link
+        self._engine = engine
         self._metrics = metrics
         self._probes = probes
         self._managers = managers
         self.node_name = node_name
-        self._manager = pods.manager
-        self._ephemerals = pods.ephemerals
-        self._admissions = pods.admissions
-        self._workers = pods.workers
+        self._pods = pods
         self._syncer = syncer
         self._loop = loop
         self._parts = parts
@@ -99,18 +94,18 @@ class Endpoints:
             raise LogError(404, f'pod "{pod}" does not exist')
         name = container or only_container(record)
         container_id = log_container(record, name, previous=previous)
-        engine = "" if self._link.info is None else f"{self._link.info.name}://"
+        engine = "" if self._engine.link.info is None else f"{self._engine.link.info.name}://"
         gone = f"unable to retrieve container logs for {engine}{container_id}"
-        observed = self._cache.get(record.metadata.uid)
-        if observed is None or all(one.id != container_id for one in observed.containers):
+        observed = self._engine.cache.get(record.metadata.uid)
+        if observed is None or all(instance.id != container_id for instance in observed.containers):
             # For example, the containers of a deleted pod whose record has a finalizer.
             raise LogError(400, gone)
         try:
             # A container that was just removed gets an error instead of the status 200.
-            await self._runtime.container_status(container_id)
+            await self._engine.runtime.container_status(container_id)
         except EngineNotFound as error:
             raise LogError(400, gone) from error
-        return _until_removed(self._runtime.logs(container_id, options), gone)
+        return _until_removed(self._engine.runtime.logs(container_id, options), gone)
 
     async def pod_metrics(self) -> tuple[PodMetrics, ...]:
         return await self._metrics.pods()
@@ -124,35 +119,39 @@ class Endpoints:
 
     def pods(self) -> tuple[Pod, ...]:
         """Return the pods of this node, with their current statuses."""
-        records = (self._statuses.record_of(pod.metadata.uid) for pod in self._manager)
+        records = (self._statuses.record_of(pod.metadata.uid) for pod in self._pods.manager)
         return tuple(record for record in records if record is not None)
 
     def running_pods(self) -> tuple[Pod, ...]:
         """Return the pods with running containers, as the runtime knows them."""
-        found: list[Pod] = []
-        for one in self._cache:
-            running = [c for c in one.containers if c.state is ContainerState.RUNNING]
+        pods: list[Pod] = []
+        for observed in self._engine.cache:
+            running = [c for c in observed.containers if c.state is ContainerState.RUNNING]
             if running:
-                meta = ObjectMeta(name=one.name, namespace=one.namespace, uid=one.uid)
+                meta = ObjectMeta(
+                    name=observed.name, namespace=observed.namespace, uid=observed.uid
+                )
                 containers = tuple(Container(name=c.name, image=c.image) for c in running)
-                found.append(Pod(metadata=meta, spec=PodSpec(containers=containers)))
-        return tuple(found)
+                pods.append(Pod(metadata=meta, spec=PodSpec(containers=containers)))
+        return tuple(pods)
 
     def prometheus(self) -> bytes:
         """Return ``/metrics``."""
         active = [
             pod
-            for pod in self._manager
-            if self._workers.state(pod.metadata.uid) is WorkerState.SYNC
+            for pod in self._pods.manager
+            if self._pods.workers.state(pod.metadata.uid) is WorkerState.SYNC
         ]
         return kubelet_metrics(
             node_name=self.node_name,
-            desired=tuple(self._manager),
+            desired=tuple(self._pods.manager),
             active=active,
-            working=self._workers.working(),
-            observed=self._cache,
+            working=self._pods.workers.working(),
+            observed=self._engine.cache,
             cpus=self._managers.cpu_map(str),
-            cgroup_version=0 if self._link.info is None else self._link.info.cgroup_version,
+            cgroup_version=0
+            if self._engine.link.info is None
+            else self._engine.link.info.cgroup_version,
         )
 
     def probe_prometheus(self) -> bytes:
@@ -166,7 +165,7 @@ class Endpoints:
     async def cadvisor_prometheus(self) -> bytes:
         """Return ``/metrics/cadvisor``."""
         measured = await self._metrics.measured()
-        info = self._link.info
+        info = self._engine.link.info
         cores, memory = (0, 0) if info is None else (info.cpus, info.memory)
         return cadvisor_metrics(measured, cores=cores, memory=memory)
 
@@ -190,10 +189,10 @@ class Endpoints:
 
         Raises `RestartRefused` for an API pod.
         """
-        found = self._find(namespace, pod)
-        self._require_static(found)
-        if self._admissions.forget_rejection(found.metadata.uid):
-            await self._loop.add(found)
+        desired = self._find(namespace, pod)
+        self._require_static(desired)
+        if self._pods.admissions.forget_rejection(desired.metadata.uid):
+            await self._loop.add(desired)
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
         """Restart a pod, or one of its containers, with its current manifest.
@@ -203,24 +202,24 @@ class Endpoints:
         `LookupError` for an unknown pod or container, and `RestartRefused` for a container that
         would not run again, and for an API pod that would have to start over.
         """
-        found = self._find(namespace, pod)
-        uid = found.metadata.uid
+        desired = self._find(namespace, pod)
+        uid = desired.metadata.uid
         if (
-            self._admissions.is_rejected(uid)
-            or self._workers.ending(uid)
-            or (not container and not restarts_in_place(found))
+            self._pods.admissions.is_rejected(uid)
+            or self._pods.workers.ending(uid)
+            or (not container and not restarts_in_place(desired))
         ):
-            self._require_static(found)
-        if self._admissions.forget_rejection(uid):
-            await self._loop.add(found)
-        elif not container and (self._workers.ending(uid) or not restarts_in_place(found)):
-            self._statuses.mark_deleted(uid, effective_grace(found))
-            self._workers.start_over(found)
+            self._require_static(desired)
+        if self._pods.admissions.forget_rejection(uid):
+            await self._loop.add(desired)
+        elif not container and (self._pods.workers.ending(uid) or not restarts_in_place(desired)):
+            self._statuses.mark_deleted(uid, effective_grace(desired))
+            self._pods.workers.start_over(desired)
         else:
-            if self._workers.ending(uid):
+            if self._pods.workers.ending(uid):
                 raise RestartRefused(f'pod "{pod}" has ended or is ending: restart the pod')
-            self._syncer.restart(uid, to_restart(found, self._cache.get(uid), container))
-            self._workers.wake(uid)
+            self._syncer.restart(uid, to_restart(desired, self._engine.cache.get(uid), container))
+            self._pods.workers.wake(uid)
 
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
@@ -229,13 +228,13 @@ class Endpoints:
 
         Raises `InvalidUpdate` if the change is not allowed.
         """
-        found = self._find(namespace, pod)
-        changed = self._ephemerals.change(found, wanted)
-        uid = found.metadata.uid
-        self._manager.set(changed)
+        desired = self._find(namespace, pod)
+        changed = self._pods.ephemerals.change(desired, wanted)
+        uid = desired.metadata.uid
+        self._pods.manager.set(changed)
         self._statuses.set(changed, self._statuses.get(uid) or changed.status)
-        if not self._admissions.is_rejected(uid):
-            self._workers.update(changed)
+        if not self._pods.admissions.is_rejected(uid):
+            self._pods.workers.update(changed)
         record = self._statuses.record_of(uid)
         return changed if record is None else record
 
@@ -245,7 +244,7 @@ class Endpoints:
             raise RestartRefused(text)
 
     def _find(self, namespace: str, name: str) -> Pod:
-        pod = self._manager.by_name(namespace, name)
+        pod = self._pods.manager.by_name(namespace, name)
         if pod is None:
             raise LookupError(f'pods "{name}" not found')
         return pod
@@ -306,10 +305,10 @@ class PodSessions:
         Raises `SessionError` if no sandbox is ready.
         """
         snapshot = await self._runtime.list(pod.metadata.uid)
-        ready = [one for one in snapshot.sandboxes if one.state is SandboxState.READY]
+        ready = [sandbox for sandbox in snapshot.sandboxes if sandbox.state is SandboxState.READY]
         if not ready:
             raise SessionError(400, f"pod {pod.metadata.name} has no running sandbox")
-        newest = max(ready, key=lambda one: one.attempt)
+        newest = max(ready, key=lambda sandbox: sandbox.attempt)
         async with self._runtime.dial(newest.id, port) as stream:
             yield stream
 
@@ -344,7 +343,7 @@ def only_container(pod: Pod) -> str:
 def log_container(pod: Pod, name: str, *, previous: bool) -> str:
     """Return the engine's id of the instance whose log is requested. Raises `LogError`."""
     pod_name = pod.metadata.name
-    if not any(one.name == name for _, one in all_containers(pod)):
+    if not any(container.name == name for _, container in all_containers(pod)):
         raise LogError(404, f'container "{name}" not found in pod "{pod_name}"')
     status = status_of(pod.status, name)
     if status is None:
@@ -375,7 +374,7 @@ def status_of(status: PodStatus, name: str) -> ContainerStatus | None:
         *status.containerStatuses,
         *status.ephemeralContainerStatuses,
     )
-    return next((one for one in every if one.name == name), None)
+    return next((container for container in every if container.name == name), None)
 
 
 def bare_id(container_id: str) -> str:
@@ -387,7 +386,7 @@ def running_container(pod: Pod, name: str) -> str:
 
     Raises `SessionError`.
     """
-    if not any(one.name == name for _, one in all_containers(pod)):
+    if not any(container.name == name for _, container in all_containers(pod)):
         raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
     status = status_of(pod.status, name)
     if status is None or status.state.running is None:
@@ -405,7 +404,7 @@ def _named(pod: Pod, name: str) -> str:
 def _any_instance(pod: Pod, name: str) -> str:
     """Return the newest instance of a container that the engine still has, running or not."""
     name = _named(pod, name)
-    if not any(one.name == name for _, one in all_containers(pod)):
+    if not any(container.name == name for _, container in all_containers(pod)):
         raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
     try:
         return log_container(pod, name, previous=False)

@@ -32,6 +32,7 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineNotFound
 from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.containers.killer import MIN_GRACE_SECONDS
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, Observation, Observations
 from podtui.kubelet.node.link import EngineLink
@@ -62,7 +63,6 @@ RESOURCES: Final = {
 }
 _LOG = logging.getLogger(__name__)
 MONITORING_PERIOD: Final = 10.0
-MINIMUM_GRACE: Final = 1
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 EMPTY_DIR_LIMIT: Final = "emptydirfs.limit"
 POD_LIMIT: Final = "ephemeralpodfs.limit"
@@ -123,10 +123,10 @@ class EvictionManager:
     async def _evict_over_limits(self) -> bool:
         """Evict the pods that exceed a limit of local storage, and return whether there were
         any."""
-        found = await self._limits.exceeded(self._pods())
-        for pod, eviction in found:
-            await self._evict(pod, MINIMUM_GRACE, eviction)
-        return bool(found)
+        evictions = await self._limits.exceeded(self._pods())
+        for pod, eviction in evictions:
+            await self._evict(pod, MIN_GRACE_SECONDS, eviction)
+        return bool(evictions)
 
     async def _check(self, engine_root: str) -> None:
         observed = await self._observe(engine_root)
@@ -152,7 +152,7 @@ class EvictionManager:
             reserved = self._reserved_memory()
             pods = pods_memory(memory, reserved, None, self._thresholds)
             if pods is None:
-                used = sum(one.memory for one in await self._runtime.stats())
+                used = sum(stats.memory for stats in await self._runtime.stats())
                 pods = pods_memory(memory, reserved, used, self._thresholds)
             if pods is not None:
                 seen[ALLOCATABLE_MEMORY] = pods
@@ -160,7 +160,9 @@ class EvictionManager:
 
     def _reserved_memory(self) -> int:
         reserved = (self._config.system_reserved, self._config.kube_reserved)
-        return sum(parse_quantity(one["memory"]).value() for one in reserved if "memory" in one)
+        return sum(
+            parse_quantity(amounts["memory"]).value() for amounts in reserved if "memory" in amounts
+        )
 
     async def _try_reclaim(self, threshold: Threshold, engine_root: str) -> bool:
         """Record the shortage, reclaim unused resources and return whether that was enough."""
@@ -214,7 +216,7 @@ class EvictionManager:
     def _grace(self, pod: Pod, threshold: Threshold) -> int:
         """Return the grace period of an evicted pod: none for a hard threshold."""
         if threshold.grace == 0:
-            return MINIMUM_GRACE
+            return MIN_GRACE_SECONDS
         grace = pod.spec.terminationGracePeriodSeconds
         longest = self._config.eviction_max_pod_grace_period
         return longest if grace is None else min(longest, grace)
@@ -258,10 +260,10 @@ def met(
     """Return the thresholds that are met, that is, less than needed is available. A threshold
     without an observation is not met."""
     return tuple(
-        one
-        for one in thresholds
-        if (seen := observed.get(one.signal)) is not None
-        and needed(one, seen, reclaimed=reclaimed) > seen.available
+        threshold
+        for threshold in thresholds
+        if (seen := observed.get(threshold.signal)) is not None
+        and needed(threshold, seen, reclaimed=reclaimed) > seen.available
     )
 
 
@@ -280,15 +282,17 @@ def advance(
     """
     unresolved = met(before.due, observed, reclaimed=True)
     current = tuple(dict.fromkeys((*met(thresholds, observed), *unresolved)))
-    first = {one: before.first_met.get(one, now) for one in current}
-    seen = {CONDITIONS[one.signal] for one in current}
+    first = {threshold: before.first_met.get(threshold, now) for threshold in current}
+    seen = {CONDITIONS[threshold.signal] for threshold in current}
     last = {**before.last_seen, **dict.fromkeys(seen, now)}
-    due = [one for one in current if now - first[one] >= one.grace]
-    due.sort(key=lambda one: CONDITIONS[one.signal] != MEMORY_PRESSURE)
+    due = [threshold for threshold in current if now - first[threshold] >= threshold.grace]
+    due.sort(key=lambda threshold: CONDITIONS[threshold.signal] != MEMORY_PRESSURE)
     order = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
     return Pressure(
         conditions=tuple(
-            one for one in order if one in seen or (one in last and now - last[one] < transition)
+            condition
+            for condition in order
+            if condition in seen or (condition in last and now - last[condition] < transition)
         ),
         due=tuple(due),
         first_met=first,
@@ -310,7 +314,7 @@ def pods_memory(
     if used is not None:
         return Observation(max(capacity - used, 0), capacity)
     bound = Observation(max(capacity - (node.capacity - node.available), 0), capacity)
-    allocatable = [one for one in thresholds if one.signal == ALLOCATABLE_MEMORY]
+    allocatable = [threshold for threshold in thresholds if threshold.signal == ALLOCATABLE_MEMORY]
     return None if met(allocatable, {ALLOCATABLE_MEMORY: bound}, reclaimed=True) else bound
 
 
@@ -422,13 +426,13 @@ class StorageUsage:
 
 def empty_dirs(pod: Pod) -> Mapping[str, Quantity | None]:
     """Return the emptyDir volumes on the disk, with their limits."""
-    found: dict[str, Quantity | None] = {}
+    limits: dict[str, Quantity | None] = {}
     for volume in pod.spec.volumes:
         if volume.emptyDir is not None and not volume.emptyDir.medium:
             text = volume.emptyDir.sizeLimit
             limit = parse_quantity(text) if text else None
-            found[volume.name] = limit or None
-    return found
+            limits[volume.name] = limit or None
+    return limits
 
 
 def storage_limit(pod: Pod) -> Quantity | None:
@@ -485,7 +489,7 @@ class StorageLimits:
         began = self._clock.monotonic()
         if began < self._due:
             return ()
-        found: list[tuple[Pod, EvictionMessage]] = []
+        evictions: list[tuple[Pod, EvictionMessage]] = []
         for pod in pods:
             limited = storage_limit(pod) is not None or any(empty_dirs(pod).values())
             observed = self._observed(pod.metadata.uid)
@@ -493,18 +497,20 @@ class StorageLimits:
                 continue
             eviction = storage_eviction(pod, await self._measure(pod, observed))
             if eviction is not None:
-                found.append((pod, eviction))
+                evictions.append((pod, eviction))
         now = self._clock.monotonic()
         self._due = now + PAUSE_FACTOR * (now - began)
-        return tuple(found)
+        return tuple(evictions)
 
     async def _measure(self, pod: Pod, observed: ObservedPod) -> StorageUsage:
         total = storage_limit(pod)
         volumes: dict[str, int] = {}
-        ready = (one.id for one in observed.sandboxes if one.state is SandboxState.READY)
+        ready = (
+            sandbox.id for sandbox in observed.sandboxes if sandbox.state is SandboxState.READY
+        )
         sandbox_id = next(ready, "")
         for name, limit in empty_dirs(pod).items() if sandbox_id else ():
-            bounds = [one.value() for one in (limit, total) if one is not None]
+            bounds = [amount.value() for amount in (limit, total) if amount is not None]
             if bounds:
                 try:
                     size = await self._runtime.volume_size(sandbox_id, name, max(bounds))
@@ -513,9 +519,9 @@ class StorageLimits:
                     continue
                 volumes[name] = size
         containers = {
-            one.name: used
-            for one in observed.containers
-            if one.state is ContainerState.RUNNING
-            and (used := self._container_usage(one.id)) is not None
+            container.name: used
+            for container in observed.containers
+            if container.state is ContainerState.RUNNING
+            and (used := self._container_usage(container.id)) is not None
         }
         return StorageUsage(volumes=volumes, containers=containers)

@@ -238,14 +238,13 @@ class Kubelet:
         )
         self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
         self._reporter = StatusReporter(
-            engine=engine,
+            cache=self._cache,
             records=pod_records,
             resources=resources,
             reasons=starter.reasons,
             probes=self._probes,
             node=self._node,
             clock=clock,
-            config=config,
         )
         self._syncer = Syncer(
             engine=engine,
@@ -473,11 +472,11 @@ class Kubelet:
 
     def _running_containers(self) -> list[RunningContainer]:
         return [
-            RunningContainer(pod.metadata.uid, one.name, one.id)
+            RunningContainer(pod.metadata.uid, container.name, container.id)
             for pod in self._manager
             if (observed := self._cache.get(pod.metadata.uid)) is not None
-            for one in observed.containers
-            if one.state is ContainerState.RUNNING
+            for container in observed.containers
+            if container.state is ContainerState.RUNNING
         ]
 
     async def _collect_dead(self) -> None:

@@ -6,8 +6,8 @@ metric. ``/metrics`` serves the registry.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from collections.abc import Awaitable
+from typing import Final, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,9 +18,11 @@ from prometheus_client import (
 )
 
 from podtui.errors import EngineError
+from podtui.runtime.interceptor import RuntimeInterceptor
 from podtui.runtime.protocol import Runtime
 
 disable_created_metrics()
+T = TypeVar("T")
 KUBELET: Final = CollectorRegistry()
 SLIS: Final = CollectorRegistry()
 """The results of health checks, which are served separately."""
@@ -213,33 +215,18 @@ _OPERATIONS: Final = {
 
 def measured(runtime: Runtime) -> Runtime:
     """Wrap a runtime so that its calls are counted and timed."""
-    return cast("Runtime", _Measured(runtime))
+    return _Measured(runtime)
 
 
-class _Measured:
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def __getattr__(self, name: str) -> Any:
-        operation = _OPERATIONS.get(name)
+class _Measured(RuntimeInterceptor):
+    async def _call(self, method: str, call: Awaitable[T]) -> T:
+        operation = _OPERATIONS.get(method)
         if operation is None:
-            return getattr(self._runtime, name)
-        counted = _counted(self._runtime, name, operation)
-        setattr(self, name, counted)
-        return counted
-
-
-def _counted(runtime: Runtime, name: str, operation: str) -> Callable[..., Awaitable[Any]]:
-    calls, errors = OPERATIONS.labels(operation), OPERATION_ERRORS.labels(operation)
-    seconds = OPERATION_SECONDS.labels(operation)
-
-    async def call(*arguments: Any, **named: Any) -> Any:
-        calls.inc()
+            return await call
+        OPERATIONS.labels(operation).inc()
         try:
-            with seconds.time():
-                return await getattr(runtime, name)(*arguments, **named)
+            with OPERATION_SECONDS.labels(operation).time():
+                return await call
         except EngineError:
-            errors.inc()
+            OPERATION_ERRORS.labels(operation).inc()
             raise
-
-    return call

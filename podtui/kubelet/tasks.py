@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn, cast
+from typing import Final, NoReturn
 
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable, PodtuiError, is_reported
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError, first_error, is_reported
 
 _LOG = logging.getLogger(__name__)
 PAUSE: Final = 1.0
@@ -110,8 +110,7 @@ class Parts:
 
 def _text_of(error: Exception) -> str:
     """Describe an error; of a group, the first one."""
-    while isinstance(error, ExceptionGroup):
-        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    error = first_error(error)
     return str(error) if isinstance(error, PodtuiError) else f"{type(error).__name__}: {error}"
 
 

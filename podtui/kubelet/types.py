@@ -204,6 +204,21 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeContext:
+    """What the containers and the statuses of all pods on this node depend on."""
+
+    host_ips: tuple[str, ...] = ()
+    """The node's addresses, primary first; empty for an engine on another machine."""
+    runtime_name: str = "docker"
+    recursive_read_only: bool = False
+    """The engine supports recursive read-only mounts."""
+    seccomp_default: bool = False
+    stop_signals: bool = False
+    """The feature gate ``ContainerStopSignals`` is on."""
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdmitResult:
     """The result of admission; ``preempt`` holds the UIDs to kill first (kubelet.md §5.2).
 

@@ -85,7 +85,9 @@ def resource_field(
     """
     if ref.containerName:
         containers = (*pod.spec.initContainers, *pod.spec.containers)
-        container = next((one for one in containers if one.name == ref.containerName), None)
+        container = next(
+            (container for container in containers if container.name == ref.containerName), None
+        )
     if container is None:
         raise ConfigError(f"container {ref.containerName} not found")
     kind, _, name = ref.resource.partition(".")
@@ -106,10 +108,10 @@ def resource_field(
 def _config_map(
     values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> ConfigMap | None:
-    found = values.config_maps.get((namespace, name))
-    if found is None and not optional:
+    document = values.config_maps.get((namespace, name))
+    if document is None and not optional:
         raise ConfigError(f'configmap "{name}" not found')
-    return found
+    return document
 
 
 def config_map_data(
@@ -119,19 +121,19 @@ def config_map_data(
 
     Raises `ConfigError` if it is missing and not optional.
     """
-    found = _config_map(values, namespace, name, optional=optional)
-    if found is None:
+    document = _config_map(values, namespace, name, optional=optional)
+    if document is None:
         return {}
-    entries = {key: value.encode() for key, value in found.data.items()}
-    return entries | {key: _decoded(value) for key, value in found.binaryData.items()}
+    entries = {key: value.encode() for key, value in document.data.items()}
+    return entries | {key: _decoded(value) for key, value in document.binaryData.items()}
 
 
 def config_map_texts(
     values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> dict[str, str]:
     """Return the entries of a ConfigMap for variables, without the binary ones."""
-    found = _config_map(values, namespace, name, optional=optional)
-    return {} if found is None else found.data
+    document = _config_map(values, namespace, name, optional=optional)
+    return {} if document is None else document.data
 
 
 def secret_texts(
@@ -145,13 +147,13 @@ def secret_data(
     values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> dict[str, bytes]:
     """Return all entries of a Secret. Raises `ConfigError` if it is missing and not optional."""
-    found = values.secrets.get((namespace, name))
-    if found is None:
+    document = values.secrets.get((namespace, name))
+    if document is None:
         if optional:
             return {}
         raise ConfigError(f'secret "{name}" not found')
-    entries = {key: _decoded(value) for key, value in found.data.items()}
-    return entries | {key: value.encode() for key, value in found.stringData.items()}
+    entries = {key: _decoded(value) for key, value in document.data.items()}
+    return entries | {key: value.encode() for key, value in document.stringData.items()}
 
 
 def _decoded(text: str) -> bytes:

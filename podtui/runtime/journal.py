@@ -12,7 +12,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from podtui.api.local import EngineCall
 from podtui.api.times import rfc3339_micros
 from podtui.clock import Clock
 from podtui.runtime import command_lines as lines
+from podtui.runtime.interceptor import RuntimeInterceptor
 from podtui.runtime.protocol import (
     ContainerConfig,
     ExecResult,
@@ -95,7 +96,7 @@ class Journal:
 
 def journaled(runtime: Runtime, journal: Journal) -> Runtime:
     """Wrap a runtime so that every changing call is recorded."""
-    return cast("Runtime", JournaledRuntime(runtime, journal))
+    return JournaledRuntime(runtime, journal)
 
 
 def _owner(namespace: str, pod: str, uid: str, container: str = "") -> EngineCall:
@@ -105,33 +106,35 @@ def _owner(namespace: str, pod: str, uid: str, container: str = "") -> EngineCal
     )  # fmt: skip
 
 
-class JournaledRuntime:
-    """Calls without a method here change nothing and go straight to the runtime."""
+class JournaledRuntime(RuntimeInterceptor):
+    """Calls without a method here change nothing."""
 
     def __init__(self, runtime: Runtime, journal: Journal) -> None:
-        self._runtime = runtime
+        super().__init__(runtime)
         self._journal = journal
         self._owners: dict[str, EngineCall] = {}
         """The owner of each sandbox and container, by the engine's id."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runtime, name)
-
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
         before = frozenset(self._owners) if pod_uid is None else frozenset[str]()
         snapshot = await self._runtime.list(pod_uid)
-        known = self._owners
-        for box in snapshot.sandboxes:
-            if box.id not in known:
-                known[box.id] = _owner(box.namespace, box.name, box.uid)
-        for one in snapshot.containers:
-            if one.id not in known:
-                known[one.id] = _owner(one.pod_namespace, one.pod_name, one.pod_uid, one.name)
+        owners = self._owners
+        for sandbox in snapshot.sandboxes:
+            if sandbox.id not in owners:
+                owners[sandbox.id] = _owner(sandbox.namespace, sandbox.name, sandbox.uid)
+        for container in snapshot.containers:
+            if container.id not in owners:
+                owners[container.id] = _owner(
+                    container.pod_namespace,
+                    container.pod_name,
+                    container.pod_uid,
+                    container.name,
+                )
         if before:
             # Keep the owners added during the call (not in before): the list may not have them.
-            listed = {one.id for one in (*snapshot.sandboxes, *snapshot.containers)}
-            for gone in before - listed:
-                known.pop(gone, None)
+            listed = {record.id for record in (*snapshot.sandboxes, *snapshot.containers)}
+            for removed in before - listed:
+                owners.pop(removed, None)
         return snapshot
 
     async def run_sandbox(self, config: SandboxConfig) -> Started:
@@ -150,7 +153,7 @@ class JournaledRuntime:
             await self._runtime.remove_sandbox(sandbox_id)
 
     async def remove_pod_data(self, pod_uid: str) -> None:
-        owner = next((one for one in self._owners.values() if one.uid == pod_uid), None)
+        owner = next((owner for owner in self._owners.values() if owner.uid == pod_uid), None)
         owner = owner or _owner("", "", pod_uid)
         with self._journal.record("remove volumes", lines.remove_pod_data(pod_uid), owner):
             await self._runtime.remove_pod_data(pod_uid)

@@ -6,6 +6,8 @@ from typing import Any
 
 from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.payload import (
+    ContainerFiles,
+    JoinedSandbox,
     Json,
     LogLimits,
     container_payload,
@@ -37,15 +39,20 @@ def container(**changes: Any) -> ContainerConfig:
 
 
 def payload_of(
-    config: ContainerConfig, *, able: Abilities = ABLE, **changes: Any
+    config: ContainerConfig,
+    *,
+    able: Abilities = ABLE,
+    files: ContainerFiles | None = None,
+    seccomp_profile: str | None = None,
+    **sandbox: Any,
 ) -> tuple[Json, tuple[str, ...]]:
-    values: dict[str, Any] = {
-        "sandbox_id": "S",
-        "host_ipc": False,
-        "labels": {},
-        "sources": {},
-        "termination": "",
-        "logs": LogLimits(),
-        "seccomp_profile": None,
-    }
-    return container_payload(config, abilities=able, **(values | changes))
+    """``sandbox`` are fields of the `JoinedSandbox`."""
+    return container_payload(
+        config,
+        JoinedSandbox(id="S", **sandbox),
+        files or ContainerFiles(sources={}),
+        labels={},
+        abilities=able,
+        logs=LogLimits(),
+        seccomp_profile=seccomp_profile,
+    )

@@ -234,7 +234,7 @@ class AdmittedPods:
         uid = pod.metadata.uid
         if self._pods.get(uid) is not pod:
             return pod_requests(pod)
-        found = self._requests.get(uid)
-        if found is None:
-            found = self._requests[uid] = pod_requests(pod)
-        return found
+        requests = self._requests.get(uid)
+        if requests is None:
+            requests = self._requests[uid] = pod_requests(pod)
+        return requests

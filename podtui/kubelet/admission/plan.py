@@ -132,15 +132,20 @@ def _pod(
     changes: tuple[FieldChange, ...] = ()
     restarts: tuple[str, ...] = ()
     if old is not None and new is not None and outcome is not PlanOutcome.UNCHANGED:
-        found = [one for one in pod_differences(old, new) if _is_written(one, preview)]
-        effects = [_effect(one, old, new) for one in found]
+        differences = [
+            difference
+            for difference in pod_differences(old, new)
+            if _is_written(difference, preview)
+        ]
+        effects = [_effect(difference, old, new) for difference in differences]
         if outcome is PlanOutcome.REPLACED:
-            effects = [_Effect("")] * len(found)
+            effects = [_Effect("")] * len(differences)
         changes = tuple(
-            _change(one, effect, preview) for one, effect in zip(found, effects, strict=True)
+            _change(difference, effect, preview)
+            for difference, effect in zip(differences, effects, strict=True)
         )
         restarts = tuple(dict.fromkeys(name for effect in effects for name in effect.restarts))
-        if outcome is PlanOutcome.IN_PLACE and not found:
+        if outcome is PlanOutcome.IN_PLACE and not differences:
             outcome = PlanOutcome.UNCHANGED
     return PodPlan(
         outcome=outcome,
@@ -158,26 +163,29 @@ def _grace(pod: Pod) -> int:
     return 30 if given is None else given
 
 
-def _is_written(one: FieldDifference, preview: Preview) -> bool:
+def _is_written(difference: FieldDifference, preview: Preview) -> bool:
     """Return True if the field is written in a manifest, not only derived by defaulting."""
     if not preview.old or not preview.new:
         return True
-    return _place(one.path, preview.new) is not None or _place(one.path, preview.old) is not None
+    return (
+        _place(difference.path, preview.new) is not None
+        or _place(difference.path, preview.old) is not None
+    )
 
 
 def _place(path: Path, places: Places) -> tuple[int, int] | None:
     return places.get(tuple(str(s) if isinstance(s, str) else s for s in path))
 
 
-def _change(one: FieldDifference, effect: _Effect, preview: Preview) -> FieldChange:
-    place = _place(one.path, preview.new) if not one.gone else None
-    gone = place is None and _place(one.path, preview.old) is not None
+def _change(difference: FieldDifference, effect: _Effect, preview: Preview) -> FieldChange:
+    position = _place(difference.path, preview.new) if not difference.gone else None
+    gone = position is None and _place(difference.path, preview.old) is not None
     if gone:
-        place = _place(one.path, preview.old)
-    line, column = place or (None, None)
-    old, new = shown_pair(one.old, one.new)
+        position = _place(difference.path, preview.old)
+    line, column = position or (None, None)
+    old, new = shown_pair(difference.old, difference.new)
     return FieldChange(
-        field=one.field,
+        field=difference.field,
         old=old,
         new=new,
         line=line,
@@ -187,16 +195,16 @@ def _change(one: FieldDifference, effect: _Effect, preview: Preview) -> FieldCha
     )
 
 
-def _effect(one: FieldDifference, old: Pod, new: Pod) -> _Effect:
+def _effect(difference: FieldDifference, old: Pod, new: Pod) -> _Effect:
     """Return the effect of a changed field on a pod that keeps running."""
-    root, *steps = one.path
+    root, *steps = difference.path
     if root == "metadata" or not steps:
         return _Effect(AT_ONCE)
     name = str(steps[0])
     if name in _CONTAINERS and len(steps) > 1:
-        spec = old.spec if one.gone and len(steps) == 2 else new.spec
+        spec = old.spec if difference.gone and len(steps) == 2 else new.spec
         containers: tuple[Container, ...] = getattr(spec, name)
-        return _of_container(one, containers[int(steps[1])], tuple(steps[2:]))
+        return _of_container(difference, containers[int(steps[1])], tuple(steps[2:]))
     if name in _READ_AGAIN:
         return _Effect(AT_ONCE)
     if name == "resources":
@@ -207,17 +215,17 @@ def _effect(one: FieldDifference, old: Pod, new: Pod) -> _Effect:
     return _Effect(STARTS_OVER)
 
 
-def _of_container(one: FieldDifference, container: Container, path: Path) -> _Effect:
+def _of_container(difference: FieldDifference, container: Container, path: Path) -> _Effect:
     name = container.name
     if not path:
-        if one.new is None:
+        if difference.new is None:
             return _Effect(f"{name} keeps running until the pod starts over")
         return _Effect(f"{name} is started")
     if path[0] == "image":
         return _Effect(f"{name} restarts", (name,))
     if path[0] == "resources":
         resources = [str(step) for step in path[2:3]] or list(RESIZABLE)
-        policies = {one.resourceName: one.restartPolicy for one in container.resizePolicy}
+        policies = {policy.resourceName: policy.restartPolicy for policy in container.resizePolicy}
         if any(policies.get(resource) == "RestartContainer" for resource in resources):
             return _Effect(f"{name} restarts to be resized", (name,))
         if all(resource in RESIZABLE for resource in resources):
@@ -244,12 +252,12 @@ def _objects(before: Folder, after: Folder) -> Iterator[ObjectPlan]:
 
 
 def _keyed(folder: Folder) -> dict[ObjectKey, ConfigMap | Secret]:
-    found: dict[ObjectKey, ConfigMap | Secret] = {}
+    documents: dict[ObjectKey, ConfigMap | Secret] = {}
     for (namespace, name), config_map in folder.config_maps.items():
-        found["ConfigMap", namespace, name] = config_map
+        documents["ConfigMap", namespace, name] = config_map
     for (namespace, name), secret in folder.secrets.items():
-        found["Secret", namespace, name] = secret
-    return found
+        documents["Secret", namespace, name] = secret
+    return documents
 
 
 def _readers(key: ObjectKey, pods: Iterable[Pod]) -> Iterator[str]:
@@ -363,13 +371,13 @@ def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[Field
         return
     before = {item[key]: (index, item) for index, item in enumerate(old)}
     for index, item in enumerate(new):
-        found = before.pop(item[key], None)
-        yield from _compare((*path, index), None if found is None else found[1], item)
+        former = before.pop(item[key], None)
+        yield from _compare((*path, index), None if former is None else former[1], item)
     for index, item in before.values():
         yield FieldDifference((*path, index), item, None, gone=True)
 
 
 def _is_key(key: str, items: list[Any]) -> bool:
-    found = [cast("_Tree", one).get(key) for one in items if isinstance(one, dict)]
-    values = [value for value in found if value is not None]
+    identities = [cast("_Tree", item).get(key) for item in items if isinstance(item, dict)]
+    values = [value for value in identities if value is not None]
     return len(values) == len(items) and len(set(values)) == len(values)

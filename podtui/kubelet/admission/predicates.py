@@ -148,10 +148,10 @@ def _system(pod: Pod, node: NodeView) -> AdmitResult | None:
 
 def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> AdmitResult:
     lacks = tuple(lacks_of(pod, node, others, requests_of))
-    figures = tuple((one.resource, one.requested, one.used, one.capacity) for one in lacks)
+    figures = tuple((lack.resource, lack.requested, lack.used, lack.capacity) for lack in lacks)
     mismatches = [
-        (reason, f"Predicate {reason} failed: {words}")
-        for reason, words in _mismatches(pod, node, others)
+        (reason, f"Predicate {reason} failed: {problem}")
+        for reason, problem in _mismatches(pod, node, others)
     ]
     critical = is_critical(pod)
     failures = mismatches if critical else [*map(_lack_failure, lacks), *mismatches]
@@ -160,7 +160,7 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsO
         return AdmitResult(admitted=False, reason=reason, message=message, lacks=figures)
     if not lacks:
         return AdmitResult(admitted=True)
-    needs = {one.resource: one.missing for one in lacks}
+    needs = {lack.resource: lack.missing for lack in lacks}
     outcome = preempt(pod, others, needs)
     if outcome.short:
         missing = "".join(f"(res: {name}, q: {amount}), " for name, amount in outcome.short)
@@ -207,7 +207,7 @@ def admit(
     ``requests`` replaces `pod_requests`, for callers with a cache. ``gates`` are the feature gates
     that the settings turn on or off.
     """
-    others = [one for one in active if one.metadata.uid != pod.metadata.uid]
+    others = [other for other in active if other.metadata.uid != pod.metadata.uid]
     refused = _pressure(pod, node)
     if refused is None and (
         text := forbidden_sysctl(pod, node.allowed_unsafe_sysctls, node.kernel)

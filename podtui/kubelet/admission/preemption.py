@@ -47,14 +47,17 @@ def is_preemptable(newcomer: Pod, other: Pod) -> bool:
 
 
 def _without(needs: Needs, ended: Sequence[_Candidate]) -> Needs:
-    left = {name: need - sum(one.frees(name) for one in ended) for name, need in needs.items()}
+    left = {
+        name: need - sum(candidate.frees(name) for candidate in ended)
+        for name, need in needs.items()
+    }
     return {name: need for name, need in left.items() if need > 0}
 
 
-def _distance(needs: Needs, one: _Candidate) -> float:
+def _distance(needs: Needs, candidate: _Candidate) -> float:
     """Return the distance to ``needs`` if only this pod ends: the sum of squares of the unmet
     fractions."""
-    return sum((max(need - one.frees(name), 0) / need) ** 2 for name, need in needs.items())
+    return sum((max(need - candidate.frees(name), 0) / need) ** 2 for name, need in needs.items())
 
 
 def _choose(candidates: list[_Candidate], needs: Needs) -> list[_Candidate]:
@@ -68,8 +71,8 @@ def _choose(candidates: list[_Candidate], needs: Needs) -> list[_Candidate]:
     selected: list[_Candidate] = []
     while needs and rest:
         ranks = [
-            (_distance(needs, one), one.frees("memory"), one.frees("cpu"), -index)
-            for index, one in enumerate(rest)
+            (_distance(needs, candidate), candidate.frees("memory"), candidate.frees("cpu"), -index)
+            for index, candidate in enumerate(rest)
         ]
         best = -min(ranks)[-1]
         selected.append(rest[best])
@@ -99,4 +102,4 @@ def preempt(newcomer: Pod, active: Sequence[Pod], needs: Needs) -> Preemption:
     of_burstable = _choose(burstable, _without(needs, [*best_effort, *of_guaranteed]))
     of_best_effort = _choose(best_effort, _without(needs, [*of_burstable, *of_guaranteed]))
     selected = (*of_best_effort, *of_burstable, *of_guaranteed)
-    return Preemption(victims=tuple(one.pod for one in selected))
+    return Preemption(victims=tuple(candidate.pod for candidate in selected))

@@ -41,7 +41,11 @@ def smallest_set(candidates: Iterable[Candidate], needs: Mapping[str, int]) -> t
 
     If there are too many sets to try, return a small set that may not be the smallest.
     """
-    useful = [one for one in candidates if any(one.frees.get(name, 0) > 0 for name in needs)]
+    useful = [
+        candidate
+        for candidate in candidates
+        if any(candidate.frees.get(name, 0) > 0 for name in needs)
+    ]
     if not needs or not _covers(useful, needs):
         return ()
     greedy = _greedy(useful, needs)
@@ -50,13 +54,16 @@ def smallest_set(candidates: Iterable[Candidate], needs: Mapping[str, int]) -> t
             break
         enough = [some for some in combinations(useful, size) if _covers(some, needs)]
         if enough:
-            best = min(enough, key=lambda some: (_excess(some, needs), [one.key for one in some]))
-            return tuple(one.key for one in best)
-    return tuple(one.key for one in greedy)
+            best = min(
+                enough,
+                key=lambda some: (_excess(some, needs), [candidate.key for candidate in some]),
+            )
+            return tuple(candidate.key for candidate in best)
+    return tuple(candidate.key for candidate in greedy)
 
 
 def _freed(some: Iterable[Candidate], name: str) -> int:
-    return sum(one.frees.get(name, 0) for one in some)
+    return sum(candidate.frees.get(name, 0) for candidate in some)
 
 
 def _covers(some: Sequence[Candidate], needs: Mapping[str, int]) -> bool:
@@ -76,15 +83,15 @@ def _greedy(useful: Sequence[Candidate], needs: Mapping[str, int]) -> list[Candi
     while left:
         best = max(
             rest,
-            key=lambda one: sum(
-                min(one.frees.get(name, 0), need) / need for name, need in left.items()
+            key=lambda candidate: sum(
+                min(candidate.frees.get(name, 0), need) / need for name, need in left.items()
             ),
         )
         rest.remove(best)
         selected.append(best)
         left = {name: n for name, need in left.items() if (n := need - best.frees.get(name, 0)) > 0}
-    for one in list(selected):
-        others = [other for other in selected if other is not one]
+    for candidate in list(selected):
+        others = [other for other in selected if other is not candidate]
         if _covers(others, needs):
             selected = others
     return selected
@@ -104,7 +111,7 @@ class AdmissionContext:
 
 def what_if(pod: Pod, context: AdmissionContext) -> WhatIf:
     """Try ``pod`` as if its manifest were in the manifest folder; nothing is changed."""
-    others = [one for one in context.active if not _same_name(one, pod)]
+    others = [other for other in context.active if not _same_name(other, pod)]
     verdict = admit(pod, context.node, others, requests=context.requests, gates=context.gates)
     lacks = tuple(lacks_of(pod, context.node, others, context.requests))
     holders = tuple(_pod_holders(pod, others))
@@ -125,8 +132,8 @@ def what_if(pod: Pod, context: AdmissionContext) -> WhatIf:
     )
 
 
-def _same_name(one: Pod, other: Pod) -> bool:
-    left, right = one.metadata, other.metadata
+def _same_name(pod: Pod, other: Pod) -> bool:
+    left, right = pod.metadata, other.metadata
     return (left.namespace, left.name) == (right.namespace, right.name)
 
 

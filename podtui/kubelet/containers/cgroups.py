@@ -145,5 +145,7 @@ def oom_score_adj(pod: Pod, container: Container, memory_capacity: int) -> int:
 
     result = score(_memory_request(container))
     if is_sidecar(container):
-        result = min(result, score(min(_memory_request(one) for one in pod.spec.containers)))
+        result = min(
+            result, score(min(_memory_request(regular) for regular in pod.spec.containers))
+        )
     return min(max(result, 1000 + _GUARANTEED_SCORE), 999)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from podtui.api import names
 from podtui.api.image_reference import by_digest
-from podtui.api.v1 import ConfigMap, Container, Pod, Secret
+from podtui.api.v1 import Container, Pod
 from podtui.kubelet.containers.cgroups import CgroupRules, container_resources
 from podtui.kubelet.containers.environment import environment
 from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.containers.security import security_context
 from podtui.kubelet.resource_managers.resource_managers import Placement
-from podtui.kubelet.types import (
-    NodeView,
-)
+from podtui.kubelet.types import NodeContext
 from podtui.kubelet.value_sources import ValueSources
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -60,65 +57,47 @@ def _annotations(
     pod: Pod, container: Container, image: ImageRecord, restart_count: int
 ) -> dict[str, str]:
     """Return the annotations that a later agent needs when the spec is gone (kubelet.md §17)."""
-    found = {
+    annotations = {
         names.CONTAINER_HASH: container_hash(container),
         names.CONTAINER_RESTART_COUNT: str(restart_count),
         names.CONTAINER_TERMINATION_PATH: container.terminationMessagePath,
         names.CONTAINER_TERMINATION_POLICY: container.terminationMessagePolicy,
     }
     if image.digests:
-        found[names.CONTAINER_IMAGE_REF] = by_digest(container.image, image.digests)
+        annotations[names.CONTAINER_IMAGE_REF] = by_digest(container.image, image.digests)
     grace = pod.spec.terminationGracePeriodSeconds
     if grace is not None:
-        found[names.POD_TERMINATION_GRACE] = str(grace)
+        annotations[names.POD_TERMINATION_GRACE] = str(grace)
     if container.lifecycle is not None and container.lifecycle.preStop is not None:
-        found[PRE_STOP] = msgspec.json.encode(container.lifecycle.preStop).decode()
+        annotations[PRE_STOP] = msgspec.json.encode(container.lifecycle.preStop).decode()
     if container.ports:
-        found[PORTS] = msgspec.json.encode(container.ports).decode()
-    return found
+        annotations[PORTS] = msgspec.json.encode(container.ports).decode()
+    return annotations
 
 
 def container_config(
     pod: Pod,
     container: Container,
-    node: NodeView,
+    values: ValueSources,
+    node: NodeContext,
     *,
     image: ImageRecord,
     restart_count: int,
-    pod_ips: tuple[str, ...],
-    host_ips: tuple[str, ...],
     rules: CgroupRules | None = None,
     placement: Placement | None = None,
     target_container_id: str = "",
     hosts: bytes = b"",
-    seccomp_default: bool = False,
-    config_maps: Mapping[tuple[str, str], ConfigMap] | None = None,
-    secrets: Mapping[tuple[str, str], Secret] | None = None,
-    env_files: Mapping[tuple[str, str], bytes | None] | None = None,
-    recursive_read_only: bool = False,
-    stop_signals: bool = False,
 ) -> ContainerConfig:
     """Build the configuration of one instance.
 
-    ``image`` is the image to run, found or pulled. ``rules`` convert amounts to cgroup values;
-    ``placement`` has its CPUs.
-    ``hosts`` is the content of the hosts file, empty for the engine's own. ``config_maps`` and
-    ``secrets`` are by (namespace, name), ``env_files`` by (volume, path).
-    ``recursive_read_only``: the engine supports such mounts. ``stop_signals``: the feature gate
-    ``ContainerStopSignals`` is on.
+    ``values`` are what its variables refer to. ``image`` is the image to run, found or pulled.
+    ``rules`` convert amounts to cgroup values; ``placement`` has its CPUs. ``hosts`` is the content
+    of the hosts file, empty for the engine's own.
 
     Raises `ConfigError`; its text is the message of the container's ``CreateContainerConfigError``.
     """
-    values = ValueSources(
-        node=node,
-        pod_ips=pod_ips,
-        host_ips=host_ips,
-        config_maps=config_maps or {},
-        secrets=secrets or {},
-        env_files=env_files or {},
-    )
     security = security_context(
-        pod, container, image_user=image.user, seccomp_default=seccomp_default
+        pod, container, image_user=image.user, seccomp_default=node.seccomp_default
     )
     variables = environment(pod, container, values)
     meta, pid = pod.metadata, pid_mode(pod)
@@ -130,11 +109,13 @@ def container_config(
         pod_name=meta.name,
         pod_namespace=meta.namespace,
         pod_uid=meta.uid,
-        command=tuple(expand(one, variables) for one in container.command) or None,
-        args=tuple(expand(one, variables) for one in container.args) or None,
+        command=tuple(expand(word, variables) for word in container.command) or None,
+        args=tuple(expand(word, variables) for word in container.args) or None,
         working_dir=container.workingDir,
         env=tuple(variables.items()),
-        mounts=container_mounts(pod, container, variables, recursive_read_only=recursive_read_only),
+        mounts=container_mounts(
+            pod, container, variables, recursive_read_only=node.recursive_read_only
+        ),
         labels={
             names.POD_NAME: meta.name,
             names.POD_NAMESPACE: meta.namespace,
@@ -142,7 +123,7 @@ def container_config(
             names.CONTAINER_NAME: container.name,
         },
         annotations=_annotations(pod, container, image, restart_count),
-        resources=container_resources(pod, container, node.resources, rules, placement),
+        resources=container_resources(pod, container, values.node.resources, rules, placement),
         security=security,
         pid=pid,
         # With a shared PID namespace, the target's processes are visible anyway.
@@ -151,6 +132,6 @@ def container_config(
         stdin_once=bool(container.stdinOnce),
         tty=bool(container.tty),
         termination_message_path=container.terminationMessagePath,
-        stop_signal=stop_signal(container) if stop_signals else "",
+        stop_signal=stop_signal(container) if node.stop_signals else "",
         hosts=hosts,
     )

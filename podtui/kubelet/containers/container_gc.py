@@ -31,31 +31,31 @@ def dead_init_containers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
     """Return the ids of the dead init container instances that a sync pass removes; the newest of
     each container stays."""
     alive = (ContainerState.RUNNING, ContainerState.CREATED)
-    found: list[str] = []
+    dead_ids: list[str] = []
     for container in pod.spec.initContainers:
         dead = [
-            one.id
-            for one in observed.containers
-            if one.name == container.name and one.state not in alive
+            instance.id
+            for instance in observed.containers
+            if instance.name == container.name and instance.state not in alive
         ]
-        found += dead[KEPT:]
-    return tuple(found)
+        dead_ids += dead[KEPT:]
+    return tuple(dead_ids)
 
 
 def _dead_containers(observed: ObservedPod, keep: int) -> tuple[str, ...]:
     seen: Counter[str] = Counter()
-    found: list[str] = []
-    for one in observed.containers:
-        if one.state is ContainerState.RUNNING:
+    excess: list[str] = []
+    for container in observed.containers:
+        if container.state is ContainerState.RUNNING:
             continue
         # The next sync pass still needs a created instance that never ran.
-        newest = observed.newest(one.name)
-        if keep and one.state is ContainerState.CREATED and one is newest:
+        newest = observed.newest(container.name)
+        if keep and container.state is ContainerState.CREATED and container is newest:
             continue
-        seen[one.name] += 1
-        if seen[one.name] > keep:
-            found.append(one.id)
-    return tuple(found)
+        seen[container.name] += 1
+        if seen[container.name] > keep:
+            excess.append(container.id)
+    return tuple(excess)
 
 
 def garbage(pods: Iterable[ObservedPod], *, live: Collection[str]) -> Garbage:
@@ -71,7 +71,9 @@ def garbage(pods: Iterable[ObservedPod], *, live: Collection[str]) -> Garbage:
         gone = observed.uid not in live
         dead = _dead_containers(observed, 0 if gone else KEPT)
         containers += dead
-        occupied = {one.sandbox_id for one in observed.containers if one.id not in dead}
+        occupied = {
+            container.sandbox_id for container in observed.containers if container.id not in dead
+        }
         removed = [
             sandbox.id
             for index, sandbox in enumerate(observed.sandboxes)

@@ -47,12 +47,12 @@ def _env_field(pod: Pod, path: str, values: ValueSources) -> str:
     }
     if path in runtime:
         return runtime[path]
-    found = (
+    value = (
         None if path in ("metadata.labels", "metadata.annotations") else (metadata_field(pod, path))
     )
-    if found is None:
+    if value is None:
         raise ConfigError(f"unsupported fieldPath: {path}")
-    return found
+    return value
 
 
 def _from_sources(
@@ -73,10 +73,10 @@ def _from_sources(
 
 def _from_file(ref: FileKeySelector, values: ValueSources) -> str | None:
     """Return the value, None if the key is missing and optional. A missing file is an error."""
-    place = (ref.volumeName, ref.path)
-    if place not in values.env_files:
+    file = (ref.volumeName, ref.path)
+    if file not in values.env_files:
         raise ConfigError(f'cannot find the volume "{ref.volumeName}" referenced by FileKeyRef')
-    content = values.env_files[place]
+    content = values.env_files[file]
     try:
         if content is None:
             raise EnvFileError("there is no such file")
@@ -118,7 +118,11 @@ def _value_from(
 
 def env_files(container: Container) -> tuple[tuple[str, str], ...]:
     """Return (volume, path) of each file used by the container's variables, without duplicates."""
-    refs = (one.valueFrom.fileKeyRef for one in container.env if one.valueFrom is not None)
+    refs = (
+        variable.valueFrom.fileKeyRef
+        for variable in container.env
+        if variable.valueFrom is not None
+    )
     return tuple(dict.fromkeys((ref.volumeName, ref.path) for ref in refs if ref is not None))
 
 

@@ -64,7 +64,9 @@ def target_id(pod: Pod, name: str, container_ids: Mapping[str, str]) -> str:
     The id is empty for a container without a target. Raises `ConfigError` if the target was never
     created.
     """
-    container = next((one for one in pod.spec.ephemeralContainers if one.name == name), None)
+    container = next(
+        (container for container in pod.spec.ephemeralContainers if container.name == name), None
+    )
     if container is None or not container.targetContainerName:
         return ""
     target = container_ids.get(container.targetContainerName)

@@ -16,9 +16,9 @@ from podtui.kubelet.tasks import gather_all
 from podtui.kubelet.types import ContainerToKill, ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
-MINIMUM_STOP: Final = 2.0
+MIN_STOP_SECONDS: Final = 2.0
 """Seconds that a process always gets after its stop signal, even with its grace used up."""
-MINIMUM_GRACE: Final = 1
+MIN_GRACE_SECONDS: Final = 1
 ROUNDING: Final = 0.001
 KILL_PATIENCE: Final = 10.0
 EXCEEDED_GRACE: Final = "Container runtime did not kill the pod within specified grace period."
@@ -27,7 +27,7 @@ ALIVE: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
 
 
 def container_spec(pod: Pod, name: str) -> Container | None:
-    return next((one for _, one in all_containers(pod) if one.name == name), None)
+    return next((container for _, container in all_containers(pod) if container.name == name), None)
 
 
 def effective_grace(pod: Pod, override: int | None = None) -> int:
@@ -37,7 +37,7 @@ def effective_grace(pod: Pod, override: int | None = None) -> int:
         grace = override
     if grace is None:
         grace = pod.spec.terminationGracePeriodSeconds
-    return max(MINIMUM_GRACE, 30 if grace is None else grace)
+    return max(MIN_GRACE_SECONDS, 30 if grace is None else grace)
 
 
 def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
@@ -46,13 +46,13 @@ def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
     These are every regular container and every later sidecar. Plain init containers do not wait,
     and no container waits for them.
     """
-    found: dict[str, frozenset[str]] = {}
+    predecessors: dict[str, frozenset[str]] = {}
     before = frozenset(container.name for container in pod.spec.containers)
     for container in reversed(pod.spec.initContainers):
         if is_sidecar(container):
-            found[container.name] = before
+            predecessors[container.name] = before
             before |= {container.name}
-    return found
+    return predecessors
 
 
 async def ends_in_time(stopped: asyncio.Event, grace: int) -> bool:
@@ -123,7 +123,7 @@ class Killer:
             begun = self._clock.monotonic()
             await self._wait_for_others(after, grace)
             grace -= self._whole_seconds(begun)
-        await self._runtime.stop_container(container_id, max(MINIMUM_STOP, grace))
+        await self._runtime.stop_container(container_id, max(MIN_STOP_SECONDS, grace))
 
     def _whole_seconds(self, since: float) -> int:
         # Rounded sums of floats may fall short of a whole second.
@@ -150,14 +150,14 @@ class Killer:
             partial(
                 self.kill_container,
                 pod,
-                one.id,
-                one.name,
-                reason=one.reason,
-                output=outputs.get(one.id, ""),
-                message=one.message,
-                grace=_probe_grace(pod, one),
+                container.id,
+                container.name,
+                reason=container.reason,
+                output=outputs.get(container.id, ""),
+                message=container.message,
+                grace=_probe_grace(pod, container),
             )
-            for one in unwanted
+            for container in unwanted
         )
 
     async def kill_containers(
@@ -171,7 +171,7 @@ class Killer:
 
         async def stop(container: ObservedContainer) -> None:
             before = waits_for.get(container.name, frozenset())
-            after = [exits[one.id] for one in running if one.name in before]
+            after = [exits[other.id] for other in running if other.name in before]
             try:
                 await self.kill_container(
                     pod, container.id, container.name, reason=reason, grace=grace, after=after

@@ -50,8 +50,8 @@ class LogFile:
 
 def pod_directory(namespace: str, name: str, uid: str) -> str:
     """Return ``NS_NAME_UID``, empty if a part is not allowed in a file name."""
-    found = f"{namespace}_{name}_{uid}"
-    return "" if "/" in found or "\0" in found else found
+    directory = f"{namespace}_{name}_{uid}"
+    return "" if "/" in directory or "\0" in directory else directory
 
 
 def possible_uids(directory: str) -> tuple[str, ...]:
@@ -62,8 +62,8 @@ def possible_uids(directory: str) -> tuple[str, ...]:
 
 def number_of(file_name: str) -> int | None:
     """Return the restart count of a log file, rotated or not; None for any other file."""
-    found = _NUMBERED.fullmatch(file_name)
-    return None if found is None else int(found[1])
+    match = _NUMBERED.fullmatch(file_name)
+    return None if match is None else int(match[1])
 
 
 def next_count(file_names: Iterable[str]) -> int:
@@ -76,12 +76,12 @@ def log_files(observed: ObservedPod, *, local: bool) -> tuple[LogFile, ...]:
     """Return the log files of existing instances. ``local``: the engine's files are here."""
     return tuple(
         LogFile(
-            container=one.name,
-            number=one.restart_count,
-            link=_link_name(observed, one.name, one.id),
-            target=one.log_path if local else "",
+            container=container.name,
+            number=container.restart_count,
+            link=_link_name(observed, container.name, container.id),
+            target=container.log_path if local else "",
         )
-        for one in observed.containers
+        for container in observed.containers
     )
 
 
@@ -133,13 +133,13 @@ class LogFiles:
         if directory is not None:
             await self._run_logged(partial(_remove_tree, directory))
 
-    async def collect(self, known: Callable[[str], bool]) -> None:
-        """Remove dead links, and the directories of pods whose UID is not ``known``."""
+    async def collect(self, is_known: Callable[[str], bool]) -> None:
+        """Remove dead links, and the directories of pods whose UID is not known."""
         if self._pods is None:
             return
         for name in await asyncio.to_thread(_names, self._pods):
             uids = possible_uids(name)
-            if uids and not any(known(uid) for uid in uids):
+            if uids and not any(is_known(uid) for uid in uids):
                 await self._run_logged(partial(_remove_tree, self._pods / name))
         await self._run_logged(partial(_remove_dead_links, self._links))
 

@@ -57,7 +57,7 @@ def sub_path_failure(container: Container, container_path: str) -> str:
 
     It is vague on purpose.
     """
-    at = (one.name for one in container.volumeMounts if _mount_path(one) == container_path)
+    at = (mount.name for mount in container.volumeMounts if _mount_path(mount) == container_path)
     name = next(at, container_path)
     return f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
 
@@ -122,10 +122,10 @@ def _expanded(expression: str, variables: Mapping[str, str]) -> str:
     missing: set[str] = set()
 
     def value(name: str) -> str:
-        found = variables.get(name, "")
-        if not found:
+        value = variables.get(name, "")
+        if not value:
             missing.add(name)
-        return found
+        return value
 
     path = expand_by(expression, value)
     if missing:

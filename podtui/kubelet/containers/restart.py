@@ -104,14 +104,14 @@ def restart_all_triggers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
     """Return the names of the containers whose last exit requires a restart of all containers."""
     if pod.metadata.deletionTimestamp is not None or not has_restart_all_rule(pod):
         return ()
-    found: list[str] = []
+    triggers: list[str] = []
     for container in (*pod.spec.containers, *pod.spec.initContainers):
         newest = observed.newest(container.name)
         if newest is None or newest.state is not ContainerState.EXITED:
             continue
         if exit_decision(pod, container, newest.exit_code) is ExitDecision.RESTART_ALL:
-            found.append(container.name)
-    return tuple(found)
+            triggers.append(container.name)
+    return tuple(triggers)
 
 
 # --- restarts on request
@@ -135,7 +135,7 @@ class RestartRequests:
         requested = self._asked.get(observed.uid)
         if requested is None:
             return frozenset()
-        newest = {one.name: one.id for one in reversed(observed.containers)}
+        newest = {container.name: container.id for container in reversed(observed.containers)}
         left = requested & frozenset(newest.values())
         if left:
             self._asked[observed.uid] = left
@@ -168,18 +168,20 @@ def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[
     unknown container and `RestartRefused` for one that would not run again.
     """
     every = (*pod.spec.initContainers, *pod.spec.containers)
-    wanted = [one for one in every if one.name == name] if name else list(every)
+    wanted = [spec for spec in every if spec.name == name] if name else list(every)
     if not wanted:
         raise LookupError(f'container "{name}" not found in pod "{pod.metadata.name}"')
     if name and not always_restarts(pod, wanted[0]):
         raise RestartRefused(
             f'container "{name}" would not start again after it is stopped: restart the pod instead'
         )
-    newest = [observed.newest(one.name) if observed else None for one in wanted]
+    newest = [observed.newest(spec.name) if observed else None for spec in wanted]
     return tuple(
-        one.id
-        for one, spec in zip(newest, wanted, strict=True)
-        if one is not None and one.state is ContainerState.RUNNING and always_restarts(pod, spec)
+        instance.id
+        for instance, spec in zip(newest, wanted, strict=True)
+        if instance is not None
+        and instance.state is ContainerState.RUNNING
+        and always_restarts(pod, spec)
     )
 
 
@@ -210,8 +212,8 @@ class RestartCounts:
     def observe(self, observed: ObservedPod) -> None:
         counts = self._pods.setdefault(observed.uid, _Counts())
         for container in observed.containers:
-            known = counts.instances.get(container.name, -1)
-            counts.instances[container.name] = max(known, container.restart_count)
+            highest = counts.instances.get(container.name, -1)
+            counts.instances[container.name] = max(highest, container.restart_count)
 
     def show(self, uid: str, status: PodStatus, *, seed: PodStatus | None) -> PodStatus:
         """Return the status with no count lower than one shown before.
@@ -223,14 +225,19 @@ class RestartCounts:
             self._learn(counts, seed)
 
         def raised(every: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
-            found: list[ContainerStatus] = []
-            for one in every:
-                known = (counts.instances.get(one.name, 0), counts.shown.get(one.name, 0))
-                highest = max(one.restartCount, *known)
-                counts.shown[one.name] = highest
-                same = highest == one.restartCount
-                found.append(one if same else structs.replace(one, restartCount=highest))
-            return tuple(found)
+            statuses: list[ContainerStatus] = []
+            for container in every:
+                counted = (
+                    counts.instances.get(container.name, 0),
+                    counts.shown.get(container.name, 0),
+                )
+                highest = max(container.restartCount, *counted)
+                counts.shown[container.name] = highest
+                same = highest == container.restartCount
+                statuses.append(
+                    container if same else structs.replace(container, restartCount=highest)
+                )
+            return tuple(statuses)
 
         return structs.replace(
             status,
@@ -239,11 +246,11 @@ class RestartCounts:
         )
 
     def _learn(self, counts: _Counts, seed: PodStatus) -> None:
-        for one in (*seed.initContainerStatuses, *seed.containerStatuses):
-            counts.shown[one.name] = one.restartCount
-            if one.containerID:
-                known = counts.instances.get(one.name, -1)
-                counts.instances[one.name] = max(known, one.restartCount)
+        for container in (*seed.initContainerStatuses, *seed.containerStatuses):
+            counts.shown[container.name] = container.restartCount
+            if container.containerID:
+                highest = counts.instances.get(container.name, -1)
+                counts.instances[container.name] = max(highest, container.restartCount)
 
     def next(self, uid: str, container: str) -> int:
         """Return the restart count of the container's next instance."""

@@ -100,7 +100,10 @@ def wants_apparmor(pod: Pod) -> bool:
     """Return True if the pod has a profile that a host without AppArmor cannot enforce."""
     holders = (
         pod.spec.securityContext,
-        *(one.securityContext for one in (*pod.spec.initContainers, *pod.spec.containers)),
+        *(
+            container.securityContext
+            for container in (*pod.spec.initContainers, *pod.spec.containers)
+        ),
     )
     profiles = (holder.appArmorProfile for holder in holders if holder is not None)
     if any(profile is not None and profile.type != "Unconfined" for profile in profiles):

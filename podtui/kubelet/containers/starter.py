@@ -23,7 +23,7 @@ from podtui.kubelet.backoff import (
     crash_limits,
     crash_message,
 )
-from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
+from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.cgroups import cgroup_rules
 from podtui.kubelet.containers.container_config import container_config
 from podtui.kubelet.containers.environment import ENV_FILE_LIMIT, env_files
@@ -37,7 +37,8 @@ from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
 from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
-from podtui.kubelet.types import ConfigError, NodeView, ObservedContainer
+from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedContainer
+from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
@@ -63,8 +64,8 @@ class StartContext:
 
     sandbox_id: str
     pod_ips: tuple[str, ...]
-    host_ips: tuple[str, ...]
-    node: NodeView
+    view: NodeView
+    node: NodeContext
     engine: EngineInfo
     volume_failures: Mapping[str, VolumeFailure]
     """Image volumes that could not be filled, by name."""
@@ -160,29 +161,31 @@ class ContainerStarter:
         self._timelines.began(pod, StepKind.CREATE, container.name)
         documents = await self._documents.of(pod)
         try:
-            config = container_config(
+            hosts = await hosts_file(
                 pod,
                 container,
-                context.node,
-                image=image,
-                restart_count=restart_count,
+                context.pod_ips,
+                local=context.engine.local,
+                cluster_domain=self._config.cluster_domain,
+            )
+            values = ValueSources(
+                node=context.view,
                 pod_ips=context.pod_ips,
-                host_ips=context.host_ips,
-                hosts=await hosts_file(
-                    pod,
-                    container,
-                    context.pod_ips,
-                    local=context.engine.local,
-                    cluster_domain=self._config.cluster_domain,
-                ),
-                seccomp_default=self._config.seccomp_default,
-                rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
-                placement=self._managers.placement(pod, container),
+                host_ips=context.node.host_ips,
                 config_maps=documents.config_maps,
                 secrets=documents.secrets,
                 env_files=await self._env_files(pod, container, context.sandbox_id),
-                recursive_read_only=context.engine.recursive_read_only,
-                stop_signals=self._config.gate(STOP_SIGNALS),
+            )
+            config = container_config(
+                pod,
+                container,
+                values,
+                context.node,
+                image=image,
+                restart_count=restart_count,
+                hosts=hosts,
+                rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
+                placement=self._managers.placement(pod, container),
                 target_container_id=target_id(pod, container.name, context.container_ids),
             )
         except ConfigError as error:
@@ -216,10 +219,10 @@ class ContainerStarter:
         self, pod: Pod, container: Container, sandbox_id: str
     ) -> dict[tuple[str, str], bytes | None]:
         """Read the files that variables come from, of the volumes that exist."""
-        known = {volume.name for volume in used_volumes(pod)}
-        found: dict[tuple[str, str], bytes | None] = {}
+        volumes = {volume.name for volume in used_volumes(pod)}
+        files: dict[tuple[str, str], bytes | None] = {}
         for volume, path in env_files(container):
-            if volume not in known:
+            if volume not in volumes:
                 continue
             try:
                 content = await self._runtime.read_volume(
@@ -230,8 +233,8 @@ class ContainerStarter:
             except EngineError as error:
                 _LOG.warning("%s: volume %s: %s", pod_ref(pod), volume, error)
                 content = None
-            found[volume, path] = content
-        return found
+            files[volume, path] = content
+        return files
 
     def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
         lost = dict.fromkeys(warning for step in steps for warning in step.warnings)
@@ -278,15 +281,15 @@ class ContainerStarter:
 
 def container_type(pod: Pod, container: Container) -> str:
     """Return ``container``, ``init_container`` or ``ephemeral_container``, as metrics call it."""
-    if any(one.name == container.name for one in pod.spec.initContainers):
+    if any(spec.name == container.name for spec in pod.spec.initContainers):
         return "init_container"
-    regular = any(one.name == container.name for one in pod.spec.containers)
+    regular = any(spec.name == container.name for spec in pod.spec.containers)
     return "container" if regular else "ephemeral_container"
 
 
 def _ends_first(pod: Pod, container: Container) -> bool:
     """Return True if the pod's other containers wait until this one has ended."""
-    return any(one.name == container.name for one in pod.spec.initContainers) and not is_sidecar(
+    return any(spec.name == container.name for spec in pod.spec.initContainers) and not is_sidecar(
         container
     )
 

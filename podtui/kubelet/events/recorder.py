@@ -43,7 +43,7 @@ V = TypeVar("V")
 
 def field_path(pod: Pod, name: str) -> str:
     """Return ``spec.containers{NAME}``, empty for a container that is not in the spec."""
-    return next((path for path, one in all_containers(pod) if one.name == name), "")
+    return next((path for path, container in all_containers(pod) if container.name == name), "")
 
 
 class EventRecorder:
@@ -165,10 +165,10 @@ class _Lru(Generic[V]):
         self._items: OrderedDict[Hashable, V] = OrderedDict()
 
     def get(self, key: Hashable) -> V | None:
-        found = self._items.get(key)
-        if found is not None:
+        value = self._items.get(key)
+        if value is not None:
             self._items.move_to_end(key)
-        return found
+        return value
 
     def put(self, key: Hashable, value: V) -> None:
         self._items[key] = value
@@ -177,11 +177,11 @@ class _Lru(Generic[V]):
             self._items.popitem(last=False)
 
     def get_or(self, key: Hashable, make: Callable[[], V]) -> V:
-        found = self.get(key)
-        if found is None:
-            found = make()
-            self.put(key, found)
-        return found
+        value = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
 
     def __len__(self) -> int:
         return len(self._items)

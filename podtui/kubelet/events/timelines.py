@@ -95,10 +95,12 @@ class Timelines:
             return
         for step in start.steps:
             if step.kind is StepKind.RUN and step.ended is None:
-                one = self._instance(observed, step.subject)
-                if one is not None and one.state is ContainerState.EXITED:
-                    at = rfc3339_micros(one.finished_at or self._clock.now())
-                    start = end_run(start, one.name, at, one.exit_code, one.reason)
+                container = self._instance(observed, step.subject)
+                if container is not None and container.state is ContainerState.EXITED:
+                    at = rfc3339_micros(container.finished_at or self._clock.now())
+                    start = end_run(
+                        start, container.name, at, container.exit_code, container.reason
+                    )
         self._put(pod, start)
 
     def shown(self, pod: Pod, status: PodStatus) -> None:
@@ -122,10 +124,12 @@ class Timelines:
                 self._set(name, (close_start(starts[0], now), *starts[1:]))
 
     def _instance(self, observed: ObservedPod, name: str) -> ObservedContainer | None:
-        known = self._instances.get(observed.uid, {}).get(name)
-        if known is None:
+        container_id = self._instances.get(observed.uid, {}).get(name)
+        if container_id is None:
             return observed.newest(name)
-        return next((one for one in observed.containers if one.id == known), None)
+        return next(
+            (container for container in observed.containers if container.id == container_id), None
+        )
 
     # --- state
 
@@ -270,9 +274,9 @@ def show_status(start: PodStart, pod: Pod, status: PodStatus, at: str) -> PodSta
     sidecars = tuple(c for c in pod.spec.initContainers if is_sidecar(c))
     statuses = {s.name: s for s in (*status.initContainerStatuses, *status.containerStatuses)}
     for container in (*sidecars, *pod.spec.containers):
-        found = statuses.get(container.name)
-        if found is not None and found.state.running is not None:
-            start = _show_container(start, container, found, at)
+        container_status = statuses.get(container.name)
+        if container_status is not None and container_status.state.running is not None:
+            start = _show_container(start, container, container_status, at)
     if start.ready is None and any(
         c.type == "Ready" and c.status == "True" for c in status.conditions
     ):

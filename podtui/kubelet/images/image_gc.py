@@ -42,8 +42,8 @@ class KnownImage:
 
 def removable(images: Iterable[KnownImage], now: float, min_age: float) -> tuple[KnownImage, ...]:
     """Return the images that may be removed, in removal order."""
-    found = [one for one in images if one.deletable and now - one.first_seen >= min_age]
-    return tuple(sorted(found, key=lambda one: (one.last_used, one.first_seen)))
+    deletable = [image for image in images if image.deletable and now - image.first_seen >= min_age]
+    return tuple(sorted(deletable, key=lambda image: (image.last_used, image.first_seen)))
 
 
 def outdated(
@@ -54,7 +54,7 @@ def outdated(
     long."""
     if max_age == 0 or now - began <= max_age:
         return ()
-    return tuple(one for one in images if now - one.last_used > max_age)
+    return tuple(image for image in images if now - image.last_used > max_age)
 
 
 def to_free(capacity: int, available: int, *, high: int, low: int) -> int | None:
@@ -152,7 +152,9 @@ class ImageCollector:
             )
             if wanted is None:
                 return
-            freed = await self._remove([one for one in free if one not in old], wanted, "space")
+            freed = await self._remove(
+                [image for image in free if image not in old], wanted, "space"
+            )
             if freed < wanted:
                 percent = 100 - disk.available * 100 // disk.capacity
                 text = (

@@ -111,9 +111,9 @@ class ImageManager:
             self._events.pod(pod, WARNING, "InspectFailed", text, path)
             return ImageFailure("InvalidImageName", text)
         if request.policy != "Always":
-            found = await self._inspect(pod, request, name)
-            if found is not None:
-                return found
+            inspected = await self._inspect(pod, request, name)
+            if inspected is not None:
+                return inspected
         key = image_key(pod, name)
         if self._backoff.remaining(key, self._clock.monotonic()) > 0:
             text = f'Back-off pulling image "{request.image}"'
@@ -273,10 +273,10 @@ def _queue_time(seconds: float) -> str:
 
 
 def _pull_failure(image: str, text: str) -> ImageFailure:
-    for reason, words in _NAMED_ERRORS.items():
+    for reason, cause in _NAMED_ERRORS.items():
         if text.startswith(reason):
             rest = text.removeprefix(reason)
-            return ImageFailure(reason, f"image pull failed for {image} because {words}{rest}")
+            return ImageFailure(reason, f"image pull failed for {image} because {cause}{rest}")
     return ImageFailure("ErrImagePull", text)
 
 

@@ -33,13 +33,17 @@ def failed_mount(
     container: Container, failures: Mapping[str, VolumeFailure]
 ) -> VolumeFailure | None:
     """Return the last failure among the volumes that the container mounts."""
-    found = [failures[mount.name] for mount in container.volumeMounts if mount.name in failures]
-    return found[-1] if found else None
+    mounted = [failures[mount.name] for mount in container.volumeMounts if mount.name in failures]
+    return mounted[-1] if mounted else None
 
 
 def _mounted(pod: Pod, observed: ObservedPod) -> set[str]:
     """Return the names of the volumes that running containers mount."""
-    running = {one.name for one in observed.containers if one.state is ContainerState.RUNNING}
+    running = {
+        container.name
+        for container in observed.containers
+        if container.state is ContainerState.RUNNING
+    }
     return {
         mount.name
         for _, container in all_containers(pod)

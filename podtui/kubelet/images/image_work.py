@@ -55,7 +55,7 @@ class ImageWork:
         it, and `EngineError`.
         """
         images = (await self.list()).items
-        image = next((one for one in images if one.id == image_id), None)
+        image = next((record for record in images if record.id == image_id), None)
         if image is None:
             raise LookupError(f'image "{image_id}" not found')
         name = name_of(image)
@@ -65,7 +65,7 @@ class ImageWork:
             await self._runtime.remove_image(image.id)
         except EngineConflict as error:
             raise EngineConflict(f"{name} was not removed: {error}") from error
-        await self._changed(one.id for one in images if one.id != image.id)
+        await self._changed(record.id for record in images if record.id != image.id)
 
     async def prune(self, ids: Collection[str]) -> PrunedImages:
         """Remove the images with these ids that podtui pulled and nothing uses. Raises
@@ -86,11 +86,11 @@ class ImageWork:
                 else:
                     gone.append(image)
         finally:
-            ids = {one.id for one in gone}
-            await self._changed(one.id for one in images if one.id not in ids)
+            ids = {record.id for record in gone}
+            await self._changed(record.id for record in images if record.id not in ids)
         return PrunedImages(
             removed=tuple(map(name_of, gone)),
-            sizeBytes=sum(one.sizeBytes for one in gone),
+            sizeBytes=sum(record.sizeBytes for record in gone),
             kept=tuple(kept),
         )
 
@@ -101,7 +101,7 @@ class ImageWork:
         Raises `podtui.api.image_reference.InvalidImageName` and `EngineError`.
         """
         name = with_default_tag(image)
-        before = {one.id for one in await self._runtime.list_images()}
+        before = {record.id for record in await self._runtime.list_images()}
         record = await self._runtime.pull_image(name, on_progress=_Steps(self._clock, on_step).take)
         if not self._strict:
             await self._pulled.note(record, before)
@@ -167,7 +167,7 @@ def disk_images(
     for pod in pods:
         for container in pod.containers:
             users.setdefault(container.image_id, set()).add(f"{pod.namespace}/{pod.name}")
-    found = [
+    listed = [
         NodeImage(
             id=image.id,
             names=image.tags or image.digests,
@@ -179,4 +179,6 @@ def disk_images(
         )
         for image in images
     ]
-    return NodeImageList(items=tuple(sorted(found, key=lambda one: (-one.sizeBytes, one.names))))
+    return NodeImageList(
+        items=tuple(sorted(listed, key=lambda image: (-image.sizeBytes, image.names)))
+    )

@@ -38,9 +38,9 @@ def missing_secrets(pod: Pod, secrets: Mapping[tuple[str, str], Secret]) -> tupl
     """Return the names of the pod's pull secrets that do not exist."""
     namespace = pod.metadata.namespace
     return tuple(
-        one.name
-        for one in pod.spec.imagePullSecrets
-        if one.name and (namespace, one.name) not in secrets
+        reference.name
+        for reference in pod.spec.imagePullSecrets
+        if reference.name and (namespace, reference.name) not in secrets
     )
 
 
@@ -60,13 +60,13 @@ def credentials(
 
     Raises `BadPullSecret`.
     """
-    found: list[_Entry] = []
+    entries: list[_Entry] = []
     for reference in pod.spec.imagePullSecrets:
         secret = secrets.get((pod.metadata.namespace, reference.name))
         if secret is not None:
-            found += _entries(reference.name, secret)
+            entries += _entries(reference.name, secret)
     wanted = _image_path(image)
-    matching = [entry for entry in found if _matches(entry.path, wanted)]
+    matching = [entry for entry in entries if _matches(entry.path, wanted)]
     # Sort longer paths first; the sort is stable, so equal ones keep the order of the pod's list.
     matching.sort(key=lambda entry: "/".join((entry.path[0], *entry.path[1])), reverse=True)
     return tuple(dict.fromkeys(entry.auth for entry in matching))

@@ -100,14 +100,14 @@ class LocalHost:
 
 def huge_pages(folder: str) -> dict[str, int]:
     """Read the kernel's folder of ``hugepages-NNNkB`` entries; empty if there is none."""
-    found: dict[str, int] = {}
+    pages: dict[str, int] = {}
     for path in sorted(Path(folder).glob("hugepages-*kB")):
         size = re.fullmatch(r"hugepages-([0-9]+)kB", path.name)
         count = read_text(str(path / "nr_hugepages")).strip()
         if size is not None and count.isdigit():
             kilobytes = int(size[1])
-            found[_size_name(kilobytes)] = int(count) * kilobytes * 1024
-    return found
+            pages[_size_name(kilobytes)] = int(count) * kilobytes * 1024
+    return pages
 
 
 def _size_name(kilobytes: int) -> str:
@@ -119,15 +119,15 @@ def _size_name(kilobytes: int) -> str:
 
 def _primary_ips() -> tuple[str, ...]:
     """Return the source addresses of packets to outside networks; sends nothing."""
-    found: list[str] = []
+    addresses: list[str] = []
     for family, target in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
                 probe.connect((target, 9))
-                found.append(str(probe.getsockname()[0]))
+                addresses.append(str(probe.getsockname()[0]))
         except OSError:
             continue
-    return tuple(found) or ("127.0.0.1",)
+    return tuple(addresses) or ("127.0.0.1",)
 
 
 # --- signals (kubelet.md §14.2)
@@ -186,47 +186,47 @@ def processes_left(loadavg: str, pid_max: str, threads_max: str) -> Observation 
 def read_disk(path: str) -> Disk | None:
     """Return the file system that holds ``path``; None if it cannot be read. May block."""
     try:
-        found, device = os.statvfs(path), os.stat(path).st_dev
+        file_system, device = os.statvfs(path), os.stat(path).st_dev
     except OSError:
         return None
     return Disk(
-        capacity=found.f_blocks * found.f_frsize,
-        available=found.f_bavail * found.f_frsize,
-        inodes=found.f_files,
-        inodes_free=found.f_ffree,
+        capacity=file_system.f_blocks * file_system.f_frsize,
+        available=file_system.f_bavail * file_system.f_frsize,
+        inodes=file_system.f_files,
+        inodes_free=file_system.f_ffree,
         device=device,
     )
 
 
 def disk_signals(available: str, inodes: str, disk: Disk | None) -> dict[str, Observation]:
     """Return the two signals of one file system under the given names."""
-    found: dict[str, Observation] = {}
+    signals: dict[str, Observation] = {}
     if disk is not None and disk.capacity:
-        found[available] = Observation(disk.available, disk.capacity)
+        signals[available] = Observation(disk.available, disk.capacity)
         if disk.inodes:
-            found[inodes] = Observation(disk.inodes_free, disk.inodes)
-    return found
+            signals[inodes] = Observation(disk.inodes_free, disk.inodes)
+    return signals
 
 
 def read_signals(engine_root: str, root_dir: str) -> Observations:
     """Read the signals of this machine. ``imagefs`` is the file system of the engine's root
     directory, which holds images, volumes and logs; ``nodefs`` that of podtui's root directory with
     its records. May block."""
-    found = {
+    signals = {
         **disk_signals(NODEFS, NODEFS_INODES, read_disk(root_dir)),
         **disk_signals(IMAGEFS, IMAGEFS_INODES, read_disk(engine_root)),
     }
     memory = memory_left(read_text("/proc/meminfo"))
     if memory is not None:
-        found[MEMORY] = memory
+        signals[MEMORY] = memory
     processes = processes_left(
         read_text("/proc/loadavg"),
         read_text("/proc/sys/kernel/pid_max"),
         read_text("/proc/sys/kernel/threads-max"),
     )
     if processes is not None:
-        found[PIDS] = processes
-    return found
+        signals[PIDS] = processes
+    return signals
 
 
 def read_text(path: str) -> str:
@@ -257,26 +257,28 @@ def read_listeners() -> tuple[Listener, ...]:
     """List the listening sockets; empty if they cannot be read. Blocks for some tens of
     milliseconds."""
     try:
-        found: list[Any] = psutil.net_connections(kind="inet")
+        connections: list[Any] = psutil.net_connections(kind="inet")
     except (psutil.Error, OSError) as error:
         _LOG.info("cannot read which programs listen on the ports of the machine: %s", error)
         return ()
     listeners: list[Listener] = []
     names: dict[int | None, str] = {}
-    for one in found:
-        udp = one.type == socket.SOCK_DGRAM
-        if not one.laddr or (one.raddr if udp else one.status != psutil.CONN_LISTEN):
+    for connection in connections:
+        udp = connection.type == socket.SOCK_DGRAM
+        if not connection.laddr or (
+            connection.raddr if udp else connection.status != psutil.CONN_LISTEN
+        ):
             continue
-        if one.pid not in names:
-            names[one.pid] = _name_of(one.pid)
-        ip = "" if one.laddr.ip in _EVERY else str(one.laddr.ip)
+        if connection.pid not in names:
+            names[connection.pid] = _name_of(connection.pid)
+        ip = "" if connection.laddr.ip in _EVERY else str(connection.laddr.ip)
         listeners.append(
             Listener(
                 protocol="UDP" if udp else "TCP",
                 ip=ip,
-                port=int(one.laddr.port),
-                process=names[one.pid],
-                pid=one.pid,
+                port=int(connection.laddr.port),
+                process=names[connection.pid],
+                pid=connection.pid,
             )
         )
     return tuple(listeners)

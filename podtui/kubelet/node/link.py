@@ -56,8 +56,12 @@ class EngineLink:
     def problems(self) -> tuple[str, ...]:
         """Return why the node is not ready, in the kubelet's wording."""
         if self._last_ok is None:
-            known = "container runtime status check may not have completed yet"
-            return (known,) if self._config.strict or not self.error else (known, self._not_ready())
+            unchecked = "container runtime status check may not have completed yet"
+            return (
+                (unchecked,)
+                if self._config.strict or not self.error
+                else (unchecked, self._not_ready())
+            )
         if self.ready:
             return ()
         silent = self._clock.monotonic() - self._last_ok >= self._config.runtime_down_after

@@ -23,7 +23,7 @@ from podtui.api.names import (
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, NotFound, PodtuiError
-from podtui.kubelet.config import KubeletConfig
+from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, HostFacts
 from podtui.kubelet.node.link import EngineLink
@@ -38,7 +38,7 @@ from podtui.kubelet.node.node_status import (
     same_but_heartbeat,
 )
 from podtui.kubelet.ports import NodeClient
-from podtui.kubelet.types import NodeResources, NodeView
+from podtui.kubelet.types import NodeContext, NodeResources, NodeView
 from podtui.runtime.protocol import EngineInfo, ImageRecord, Runtime
 
 _LOG = logging.getLogger(__name__)
@@ -126,6 +126,18 @@ class NodeManager:
         answered, the node has no resources."""
         return self._view
 
+    def context(self) -> NodeContext:
+        """Return what the containers and statuses of pods depend on."""
+        engine = self._link.info
+        return NodeContext(
+            host_ips=self.host_ips,
+            runtime_name="docker" if engine is None else engine.name,
+            recursive_read_only=engine is not None and engine.recursive_read_only,
+            seccomp_default=self._config.seccomp_default,
+            stop_signals=self._config.gate(STOP_SIGNALS),
+            strict=self._config.strict,
+        )
+
     def refresh_soon(self) -> None:
         """Trigger a status update, because the engine's state changed."""
         self._soon.set()
@@ -146,9 +158,9 @@ class NodeManager:
             self._would_evict = pod
             self.refresh_soon()
 
-    def set_cpus(self, found: CpuMap | None) -> None:
+    def set_cpus(self, cpus: CpuMap | None) -> None:
         """Set the map of the CPUs; None without a CPU manager."""
-        text = "" if found is None else encode_cpu_map(found)
+        text = "" if cpus is None else encode_cpu_map(cpus)
         if text != self._cpus:
             self._cpus = text
             self.refresh_soon()
@@ -204,15 +216,15 @@ class NodeManager:
 
     def _hard_thresholds(self) -> dict[str, str]:
         every = self._config.eviction_thresholds()
-        return {one.signal: one.value for one in every if one.grace == 0}
+        return {threshold.signal: threshold.value for threshold in every if threshold.grace == 0}
 
     async def register(self) -> None:
         """Ensure that a record of the node exists; mirror pods belong to it. An existing record
         stays unchanged until the engine has answered or failed."""
-        found = await self._nodes.get()
-        if found is not None:
-            self._node, self._status = found, found.status
-            self._publish_to_admission(found)
+        node = await self._nodes.get()
+        if node is not None:
+            self._node, self._status = node, node.status
+            self._publish_to_admission(node)
             return
         status = self._compute(())
         self._record_changes(status)
@@ -382,22 +394,22 @@ class NodeManager:
         )
 
     def _annotations(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        annotations: dict[str, str] = {}
         engine = self._known_engine
         lacking = () if engine is None else engine.lacking
         if engine is not None and not engine.local and not self._config.simulated:
             lacking = (*lacking, UNWATCHED)
         if lacking:
-            found[ENGINE_LACKS] = "; ".join(lacking)
+            annotations[ENGINE_LACKS] = "; ".join(lacking)
         if self._config.simulated:
-            found[SIMULATED] = "true"
+            annotations[SIMULATED] = "true"
         if self._config.static_pod_path:
-            found[STATIC_POD_PATH] = self._config.static_pod_path
+            annotations[STATIC_POD_PATH] = self._config.static_pod_path
         if self._would_evict:
-            found[WOULD_EVICT] = self._would_evict
+            annotations[WOULD_EVICT] = self._would_evict
         if self._cpus:
-            found[CPUS] = self._cpus
-        return found
+            annotations[CPUS] = self._cpus
+        return annotations
 
     async def _put(self, status: NodeStatus) -> None:
         def renewed(node: Node) -> Node:

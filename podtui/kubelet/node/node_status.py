@@ -119,14 +119,14 @@ def node_resources(
 
 def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
     """Format amounts (CPU in millicores) as canonical quantities for the node's status."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, amount in sorted(amounts.items()):
         if name == "cpu":
-            found[name] = str(Quantity.of_milli(amount))
+            texts[name] = str(Quantity.of_milli(amount))
         else:
             form = Format.DECIMAL_SI if name == "pods" else Format.BINARY_SI
-            found[name] = str(Quantity.of(amount, form))
-    return found
+            texts[name] = str(Quantity.of(amount, form))
+    return texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +156,16 @@ def _conditions(
     health: NodeHealth, previous: NodeStatus | None, now: datetime
 ) -> tuple[NodeCondition, ...]:
     stamp = rfc3339(now)
-    before = {one.type: one for one in (previous.conditions if previous is not None else ())}
+    before = {
+        condition.type: condition
+        for condition in (previous.conditions if previous is not None else ())
+    }
 
-    def condition(kind: str, true: bool, words: tuple[str, str]) -> NodeCondition:
+    def condition(kind: str, true: bool, cause: tuple[str, str]) -> NodeCondition:
         status = "True" if true else "False"
         old = before.get(kind)
         kept = old.lastTransitionTime if old is not None and old.status == status else None
-        reason, message = words
+        reason, message = cause
         return NodeCondition(
             type=kind,
             status=status,
@@ -172,21 +175,21 @@ def _conditions(
             lastTransitionTime=kept or stamp,
         )
 
-    found = [
+    pressures = [
         condition(
-            one.type,
-            one.type in health.pressures,
-            one.true if one.type in health.pressures else one.false,
+            pressure.type,
+            pressure.type in health.pressures,
+            pressure.true if pressure.type in health.pressures else pressure.false,
         )
-        for one in _PRESSURES
+        for pressure in _PRESSURES
     ]
     ready = not health.errors
-    words = (
+    cause = (
         ("KubeletReady", "kubelet is posting ready status")
         if ready
         else (health.reason, aggregated(health.errors))
     )
-    return (*found, condition("Ready", ready, words))
+    return (*pressures, condition("Ready", ready, cause))
 
 
 def _images(images: Sequence[ImageRecord]) -> tuple[ContainerImage, ...]:
@@ -195,7 +198,7 @@ def _images(images: Sequence[ImageRecord]) -> tuple[ContainerImage, ...]:
         for image in images
         if image.digests or image.tags
     ]
-    named.sort(key=lambda one: (-(one.sizeBytes or 0), one.names))
+    named.sort(key=lambda image: (-(image.sizeBytes or 0), image.names))
     return tuple(named[:MAX_IMAGES])
 
 
@@ -278,16 +281,18 @@ def condition_events(
 
     A new node gets events for its pressure conditions, but not for its readiness.
     """
-    before = {one.type: one.status for one in (previous.conditions if previous else ())}
-    found: list[tuple[str, str]] = []
-    for one in status.conditions:
-        known = before.get(one.type)
-        if known == one.status or (known is None and one.type == "Ready"):
+    before = {
+        condition.type: condition.status for condition in (previous.conditions if previous else ())
+    }
+    events: list[tuple[str, str]] = []
+    for condition in status.conditions:
+        former = before.get(condition.type)
+        if former == condition.status or (former is None and condition.type == "Ready"):
             continue
-        reason = _EVENTS.get((one.type, one.status))
+        reason = _EVENTS.get((condition.type, condition.status))
         if reason is not None:
-            found.append((reason, f"Node {name} status is now: {reason}"))
-    return tuple(found)
+            events.append((reason, f"Node {name} status is now: {reason}"))
+    return tuple(events)
 
 
 def reboot_event(name: str, previous: NodeStatus | None, status: NodeStatus) -> str | None:
@@ -304,7 +309,8 @@ def same_but_heartbeat(left: NodeStatus, right: NodeStatus) -> bool:
 
     def without_times(status: NodeStatus) -> NodeStatus:
         quiet = tuple(
-            msgspec.structs.replace(one, lastHeartbeatTime=None) for one in status.conditions
+            msgspec.structs.replace(condition, lastHeartbeatTime=None)
+            for condition in status.conditions
         )
         return msgspec.structs.replace(status, conditions=quiet)
 

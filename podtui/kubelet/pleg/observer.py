@@ -80,8 +80,8 @@ class PodObserver:
     ) -> ObservedPod | None:
         """Return the observed pod, or None when nothing is left. Raises `EngineError`."""
         boxes = [b for record in sandboxes if (b := await self._observe_sandbox(record))]
-        found = [c for record in containers if (c := await self._observe_container(record))]
-        kept = {box.id for box in boxes} | {container.id for container in found}
+        observed = [c for record in containers if (c := await self._observe_container(record))]
+        kept = {box.id for box in boxes} | {container.id for container in observed}
         if before is not None:
             for old in before.sandboxes:
                 if old.id not in kept:
@@ -90,22 +90,22 @@ class PodObserver:
                 if gone.id not in kept:
                     self._containers.pop(gone.id, None)
         name, namespace = _name_of(sandboxes, containers)
-        if not boxes and not found:
+        if not boxes and not observed:
             return None
         boxes.sort(key=lambda box: (box.attempt, box.created_at), reverse=True)
-        found.sort(key=lambda item: (item.restart_count, item.created_at), reverse=True)
+        observed.sort(key=lambda item: (item.restart_count, item.created_at), reverse=True)
         return ObservedPod(
             uid=uid,
             name=name,
             namespace=namespace,
             sandboxes=tuple(boxes),
-            containers=tuple(found),
+            containers=tuple(observed),
         )
 
     async def _observe_sandbox(self, record: SandboxRecord) -> ObservedSandbox | None:
-        known = self._sandboxes.get(record.id)
-        if known is not None and known.state is record.state:
-            return known
+        previous = self._sandboxes.get(record.id)
+        if previous is not None and previous.state is record.state:
+            return previous
         if record.state is SandboxState.NOT_READY:
             # A dead sandbox has no address any more, so an inspect would add nothing.
             observed = ObservedSandbox(
@@ -113,7 +113,7 @@ class PodObserver:
                 attempt=record.attempt,
                 state=record.state,
                 created_at=record.created_at,
-                host_network=known.host_network if known else False,
+                host_network=previous.host_network if previous else False,
             )
         else:
             try:
@@ -124,9 +124,9 @@ class PodObserver:
         return observed
 
     async def _observe_container(self, record: ContainerRecord) -> ObservedContainer | None:
-        known = self._containers.get(record.id)
-        if known is not None and (known.state is record.state or known.state in _SETTLED):
-            return known
+        previous = self._containers.get(record.id)
+        if previous is not None and (previous.state is record.state or previous.state in _SETTLED):
+            return previous
         try:
             status = await self._runtime.container_status(record.id)
         except EngineNotFound:
@@ -248,10 +248,10 @@ def termination_message(
     text = content[-FILE_LIMIT:]
     if needs_logs(policy, content, exit_code, reason):
         text = log_tail(log)
-    words = text.decode("utf-8", "replace")
-    if runtime_message and words:
-        return f"{runtime_message}: {words}"
-    return runtime_message or words
+    message = text.decode("utf-8", "replace")
+    if runtime_message and message:
+        return f"{runtime_message}: {message}"
+    return runtime_message or message
 
 
 def message_limit(pod: Pod) -> int:

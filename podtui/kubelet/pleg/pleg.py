@@ -48,14 +48,14 @@ def only_dead_removed(before: ObservedPod | None, after: ObservedPod | None) -> 
         return False
     boxes = () if after is None else after.sandboxes
     containers = () if after is None else after.containers
-    if any(one not in before.sandboxes for one in boxes):
+    if any(box not in before.sandboxes for box in boxes):
         return False
-    if any(one not in before.containers for one in containers):
+    if any(container not in before.containers for container in containers):
         return False
-    lost_boxes = [one for one in before.sandboxes if one not in boxes]
-    lost = [one for one in before.containers if one not in containers]
-    return all(one.state is SandboxState.NOT_READY for one in lost_boxes) and all(
-        one.state is ContainerState.EXITED for one in lost
+    lost_boxes = [box for box in before.sandboxes if box not in boxes]
+    lost = [container for container in before.containers if container not in containers]
+    return all(box.state is SandboxState.NOT_READY for box in lost_boxes) and all(
+        container.state is ContainerState.EXITED for container in lost
     )
 
 
@@ -116,16 +116,16 @@ class Pleg:
         order = self._cache.begin()
         snapshot = await self._runtime.list()
         boxes: dict[str, list[SandboxRecord]] = {}
-        found: dict[str, list[ContainerRecord]] = {}
+        containers: dict[str, list[ContainerRecord]] = {}
         for sandbox in snapshot.sandboxes:
             boxes.setdefault(sandbox.uid, []).append(sandbox)
         for container in snapshot.containers:
-            found.setdefault(container.pod_uid, []).append(container)
+            containers.setdefault(container.pod_uid, []).append(container)
         whole = True
         # Pods of earlier lists are included: those that are in no list now are gone.
-        for uid in boxes.keys() | found.keys() | self._signatures.keys():
+        for uid in boxes.keys() | containers.keys() | self._signatures.keys():
             try:
-                await self._apply(uid, order, boxes.get(uid, ()), found.get(uid, ()))
+                await self._apply(uid, order, boxes.get(uid, ()), containers.get(uid, ()))
             except EngineUnavailable:
                 raise
             except EngineError as error:
@@ -296,9 +296,13 @@ class Pleg:
         if observed is None:
             return True
         alive = [box.id for box in observed.sandboxes if box.state is SandboxState.READY]
-        alive += [one.id for one in observed.containers if one.state is ContainerState.RUNNING]
-        seen = [one.id for one in (*observed.sandboxes, *observed.containers)]
-        gone = {one for one in seen if ended.get(one) == "destroy"}
+        alive += [
+            container.id
+            for container in observed.containers
+            if container.state is ContainerState.RUNNING
+        ]
+        seen = [record.id for record in (*observed.sandboxes, *observed.containers)]
+        gone = {engine_id for engine_id in seen if ended.get(engine_id) == "destroy"}
         return not gone and ended.keys().isdisjoint(alive)
 
     def _force(self, uids: Iterable[str]) -> None:

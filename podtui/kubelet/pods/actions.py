@@ -40,8 +40,8 @@ def regular_started(pod: Pod, observed: ObservedPod) -> bool:
     alive = (ContainerState.CREATED, ContainerState.RUNNING)
     sandbox = observed.sandboxes[0].id if observed.sandboxes else ""
     return any(
-        one.name in names and one.state in alive and one.sandbox_id == sandbox
-        for one in observed.containers
+        container.name in names and container.state in alive and container.sandbox_id == sandbox
+        for container in observed.containers
     )
 
 
@@ -332,10 +332,10 @@ def _reset_order(pod: Pod, observed: ObservedPod, triggers: tuple[str, ...]) -> 
     init = {container.name for container in pod.spec.initContainers}
     names = init | {container.name for container in pod.spec.containers}
 
-    def rank(one: ObservedContainer) -> int:
-        if one.name in triggers:
+    def rank(container: ObservedContainer) -> int:
+        if container.name in triggers:
             return 2
-        return 1 if one.name in init else 0
+        return 1 if container.name in init else 0
 
-    found = (one for one in observed.containers if one.name in names)
-    return tuple(one.id for one in sorted(found, key=rank))
+    removed = (container for container in observed.containers if container.name in names)
+    return tuple(container.id for container in sorted(removed, key=rank))

@@ -41,9 +41,7 @@ class Housekeeping:
         forget_backoffs: Callable[[], None],
         config: KubeletConfig,
     ) -> None:
-        self._runtime = engine.runtime
-        self._link = engine.link
-        self._cache = engine.cache
+        self._engine = engine
         self._manager = manager
         self._workers = workers
         self._events = events
@@ -53,7 +51,7 @@ class Housekeeping:
 
     def sweep(self, *, wanted: Collection[str] = ()) -> None:
         """Start a terminating worker for every orphan; ``wanted`` holds UIDs about to be added."""
-        for observed in self._cache:
+        for observed in self._engine.cache:
             uid = observed.uid
             if uid not in self._manager and uid not in wanted and self._workers.state(uid) is None:
                 pod = pod_of(observed)
@@ -66,20 +64,22 @@ class Housekeeping:
         With ``ended``, used when the disk is full, also remove the rest of finished pods.
         """
         self._forget_backoffs()
-        for observed in self._cache:
+        for observed in self._engine.cache:
             if self._workers.busy(observed.uid):
                 continue
             finished = ended and self._workers.state(observed.uid) is WorkerState.FINISHED
             dead = garbage((observed,), live=() if finished else (observed.uid,))
             try:
                 await gather_all(
-                    partial(self._runtime.remove_container, one) for one in dead.containers
+                    partial(self._engine.runtime.remove_container, container_id)
+                    for container_id in dead.containers
                 )
                 await gather_all(
-                    partial(self._runtime.remove_sandbox, one) for one in dead.sandboxes
+                    partial(self._engine.runtime.remove_sandbox, sandbox_id)
+                    for sandbox_id in dead.sandboxes
                 )
             except EngineUnavailable as error:
-                self._link.suspect(error)
+                self._engine.link.suspect(error)
                 return
             except EngineError as error:
                 self._events.node(WARNING, "ContainerGCFailed", str(error))
@@ -90,18 +90,18 @@ class Housekeeping:
         They remain if a kubelet is killed after it removed a pod's last container.
         """
 
-        def known(uid: str) -> bool:
+        def is_known(uid: str) -> bool:
             wanted = uid in self._manager or self._workers.state(uid) is not None
-            return wanted or self._cache.get(uid) is not None
+            return wanted or self._engine.cache.get(uid) is not None
 
-        await self._logs.collect(known)
+        await self._logs.collect(is_known)
         try:
-            for uid in await self._runtime.pod_data():
-                if not known(uid):
+            for uid in await self._engine.runtime.pod_data():
+                if not is_known(uid):
                     _LOG.info("removing the volumes of the unknown pod %s", uid)
-                    await self._runtime.remove_pod_data(uid)
+                    await self._engine.runtime.remove_pod_data(uid)
         except EngineUnavailable as error:
-            self._link.suspect(error)
+            self._engine.link.suspect(error)
         except EngineError as error:
             self._events.node(WARNING, "ContainerGCFailed", str(error))
 

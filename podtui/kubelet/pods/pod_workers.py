@@ -23,7 +23,7 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.config import KubeletConfig
-from podtui.kubelet.containers.killer import ALIVE, MINIMUM_GRACE, effective_grace
+from podtui.kubelet.containers.killer import ALIVE, MIN_GRACE_SECONDS, effective_grace
 from podtui.kubelet.kubelet_metrics import (
     ORPHANED_PODS,
     POD_WORKER_SECONDS,
@@ -94,21 +94,21 @@ class _Worker:
     pod: Pod
     state: WorkerState = WorkerState.SYNC
     started: bool = False
-    deleted: bool = False
+    remove_all: bool = False
     """True if nothing is to be left of the pod."""
-    gone: bool = False
+    source_removed: bool = False
     """True if its manifest or record is gone."""
     runtime_only: bool = False
     """True if the pod is known from the container runtime alone."""
-    restart: Pod | None = None
+    next_version: Pod | None = None
     """The pod to run once this one has ended: its manifest came back meanwhile."""
-    again: Pod | None = None
+    start_over_pod: Pod | None = None
     """The pod to run once nothing is left of this one, on a request to start over."""
     grace: int | None = None
     decorate: Decorate | None = None
-    removed: bool = False
+    containers_removed: bool = False
     """True if its containers were removed already; the rest of the pod is then removed, too."""
-    cleaned: bool = False
+    cleaned_up: bool = False
     """True if nothing is left of the pod."""
     busy: bool = False
     seen_order: int = 0
@@ -129,7 +129,7 @@ class _Worker:
 
     @property
     def removing(self) -> bool:
-        return self.deleted and self.restart is None
+        return self.remove_all and self.next_version is None
 
 
 class PodWorkers:
@@ -157,9 +157,7 @@ class PodWorkers:
         self._group: asyncio.TaskGroup | None = None
         self._syncer = syncer
         self._reporter = reporter
-        self._pleg = engine.pleg
-        self._cache = engine.cache
-        self._link = engine.link
+        self._engine = engine
         self._clock = clock
         self._config = config
         self._jitter = jitter
@@ -196,7 +194,7 @@ class PodWorkers:
             if worker.runtime_only:
                 yield WorkingPod(lifecycle, "runtime_only", "unknown")
             else:
-                config = "orphan" if worker.gone else "desired"
+                config = "orphan" if worker.source_removed else "desired"
                 yield WorkingPod(lifecycle, config, "true" if is_static(worker.pod) else "")
 
     def __len__(self) -> int:
@@ -217,10 +215,10 @@ class PodWorkers:
                 worker.wake.set()
             elif wake:
                 self._gather(worker)
-        elif worker.again is not None:
-            worker.again = pod
-        elif worker.deleted:
-            worker.restart = pod
+        elif worker.start_over_pod is not None:
+            worker.start_over_pod = pod
+        elif worker.remove_all:
+            worker.next_version = pod
 
     def _gather(self, worker: _Worker) -> None:
         """Run a pass soon; the changes until then share it."""
@@ -246,7 +244,7 @@ class PodWorkers:
         deleted = pod.metadata.deletionTimestamp is not None
         worker = self._workers.get(pod.metadata.uid)
         if worker is None:
-            worker = _Worker(pod, deleted=deleted)
+            worker = _Worker(pod, remove_all=deleted)
             self._begin_terminating(worker)
             if deleted or self._is_alive(worker.uid):
                 self._start(worker)
@@ -256,17 +254,19 @@ class PodWorkers:
                 self._workers[worker.uid] = worker
             return
         worker.pod = pod
-        worker.deleted = worker.deleted or deleted
+        worker.remove_all = worker.remove_all or deleted
         if worker.state is WorkerState.SYNC:
             self._begin_terminating(worker)
         elif worker.state is WorkerState.TERMINATING:
             self._shorten(worker, effective_grace(pod))
-        elif worker.state is WorkerState.FINISHED and deleted and not worker.cleaned:
+        elif worker.state is WorkerState.FINISHED and deleted and not worker.cleaned_up:
             self._clean_up_again(worker)
 
     def _is_alive(self, uid: str) -> bool:
-        observed = self._cache.get(uid)
-        return observed is not None and any(one.state in ALIVE for one in observed.containers)
+        observed = self._engine.cache.get(uid)
+        return observed is not None and any(
+            container.state in ALIVE for container in observed.containers
+        )
 
     def remove(self, uid: str) -> None:
         """Stop a pod whose manifest or record is gone, with its own grace period, and remove all of
@@ -274,12 +274,12 @@ class PodWorkers:
         worker = self._workers.get(uid)
         if worker is None:
             return
-        worker.deleted = worker.gone = True
-        worker.restart = worker.again = None
+        worker.remove_all = worker.source_removed = True
+        worker.next_version = worker.start_over_pod = None
         if worker.state is WorkerState.SYNC:
             self._begin_terminating(worker)
         elif worker.state is WorkerState.FINISHED:
-            if worker.cleaned:
+            if worker.cleaned_up:
                 del self._workers[uid]
             else:
                 self._clean_up_again(worker)
@@ -296,7 +296,7 @@ class PodWorkers:
         self.remove(pod.metadata.uid)
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.again = pod
+            worker.start_over_pod = pod
 
     def kill(
         self, uid: str, *, grace: int | None = None, decorate: Decorate | None = None
@@ -320,7 +320,7 @@ class PodWorkers:
     def _shorten(self, worker: _Worker, grace: int) -> None:
         """Apply a shorter grace period to a stop in progress."""
         if worker.grace is not None and grace < worker.grace:
-            worker.grace = max(MINIMUM_GRACE, grace)
+            worker.grace = max(MIN_GRACE_SECONDS, grace)
             if worker.kill_task is not None:
                 worker.kill_task.cancel()
             worker.wake.set()
@@ -333,10 +333,10 @@ class PodWorkers:
         if pod.metadata.uid in self._workers:
             return
         ORPHANED_PODS.inc()
-        worker = _Worker(pod, started=True, deleted=True, gone=True, runtime_only=True)
+        worker = _Worker(pod, started=True, remove_all=True, source_removed=True, runtime_only=True)
         if owns_name:
             self._owners.setdefault(full_name(pod), worker.uid)
-        self._begin_terminating(worker, MINIMUM_GRACE)
+        self._begin_terminating(worker, MIN_GRACE_SECONDS)
         self._start(worker)
 
     def _begin_terminating(self, worker: _Worker, grace: int | None = None) -> None:
@@ -360,7 +360,7 @@ class PodWorkers:
                 with POD_WORKER_SECONDS.labels(worker.state.value).time():
                     delay = await self._step(worker)
             except EngineUnavailable as error:
-                self._link.suspect(error)
+                self._engine.link.suspect(error)
                 _LOG.warning("pod %s: the engine is unavailable: %s", pod_ref(worker.pod), error)
                 delay = ENGINE_RETRY
             except PodtuiError as error:
@@ -394,11 +394,11 @@ class PodWorkers:
         if not self._take_name(worker):
             self._reporter.waiting_for_name(worker.pod)
             return None
-        await self._link.wait_ready()
+        await self._engine.link.wait_ready()
         if worker.stopping.is_set():
             return 0
         try:
-            observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+            observed = await self._engine.pleg.newer_than(worker.uid, worker.seen_order)
         except EngineUnavailable:
             raise
         except EngineError as error:
@@ -411,13 +411,13 @@ class PodWorkers:
             outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)
         finally:
             # Even after a partial pass, the next one needs a newer observation.
-            worker.seen_order = self._cache.order
+            worker.seen_order = self._engine.cache.order
         if worker.stopping.is_set():
             return 0
         if outcome.terminal:
             self._begin_terminating(worker)
             return 0
-        if outcome.acted and await self._pleg.refresh(worker.uid):
+        if outcome.acted and await self._engine.pleg.refresh(worker.uid):
             # Run another pass at once to update the status.
             worker.wake.set()
         if outcome.retry_in is not None and not self._config.strict:
@@ -436,8 +436,8 @@ class PodWorkers:
             POD_WORKER_START_SECONDS.observe(max(0.0, self._clock.now().timestamp() - seen))
 
     async def _terminate(self, worker: _Worker) -> float | None:
-        await self._link.wait_ready()
-        observed = await self._pleg.newer_than(worker.uid, worker.seen_order)
+        await self._engine.link.wait_ready()
+        observed = await self._engine.pleg.newer_than(worker.uid, worker.seen_order)
         if worker.started or observed is not None:
             try:
                 async with asyncio.TaskGroup() as group:
@@ -446,7 +446,7 @@ class PodWorkers:
                     )
             finally:
                 worker.kill_task = None
-                worker.seen_order = self._cache.order
+                worker.seen_order = self._engine.cache.order
             if task.cancelled():
                 return 0  # again, with a shorter grace period
             if (error := task.result()) is not None:
@@ -459,10 +459,10 @@ class PodWorkers:
 
     async def _stop(self, worker: _Worker, observed: ObservedPod | None) -> Exception | None:
         try:
-            worker.removed = await self._syncer.sync_terminating(
+            worker.containers_removed = await self._syncer.sync_terminating(
                 worker.pod,
                 observed,
-                grace=worker.grace or MINIMUM_GRACE,
+                grace=worker.grace or MIN_GRACE_SECONDS,
                 decorate=worker.decorate,
                 # The final status of an API pod shows how its containers ended.
                 removing=lambda: worker.removing and is_static(worker.pod),
@@ -472,27 +472,27 @@ class PodWorkers:
         return None
 
     async def _clean_up(self, worker: _Worker) -> float | None:
-        await self._link.wait_ready()
-        remove = worker.removed or worker.removing
-        observed = self._cache.get(worker.uid)
+        await self._engine.link.wait_ready()
+        remove = worker.containers_removed or worker.removing
+        observed = self._engine.cache.get(worker.uid)
         await self._syncer.sync_terminated(
             worker.pod, observed, decorate=worker.decorate, remove=remove
         )
         if worker.removing and not remove:
             return 0  # the manifest was removed meanwhile
-        worker.cleaned = remove
+        worker.cleaned_up = remove
         worker.state = WorkerState.FINISHED
         return 0
 
     def _finish(self, worker: _Worker) -> None:
         self._release_name(worker)
-        following = worker.again or worker.restart
+        following = worker.start_over_pod or worker.next_version
         if following is not None:
             del self._workers[worker.uid]
             RESTARTED_PODS.labels("true" if is_static(following) else "").inc()
             self._on_restart(following)
             self.update(following)
-        elif worker.gone:
+        elif worker.source_removed:
             del self._workers[worker.uid]
 
     def _jittered(self, delay: float) -> float:

@@ -174,8 +174,8 @@ class PodReader:
 
     def _as_source(self, pod: Pod) -> Pod:
         """Return the pod with the annotations that a kubelet adds to its own copy."""
-        known = self._known.get(pod.metadata.uid)
-        seen = None if known is None else known.metadata.annotations.get(CONFIG_SEEN)
+        previous = self._known.get(pod.metadata.uid)
+        seen = None if previous is None else previous.metadata.annotations.get(CONFIG_SEEN)
         annotations = {
             **pod.metadata.annotations,
             CONFIG_SOURCE: API,

@@ -73,14 +73,14 @@ class StillRunning(PodtuiError):
 class _Failures:
     """The failures of one pass, combined into the delay that the pod worker needs."""
 
-    found: tuple[StartFailure, ...]
+    failures: tuple[StartFailure, ...]
     default: float
 
     @property
     def retry_in(self) -> float | None:
-        if not self.found:
+        if not self.failures:
             return None
-        waits = [self.default if f.retry_in is None else f.retry_in for f in self.found]
+        waits = [self.default if f.retry_in is None else f.retry_in for f in self.failures]
         return min(waits)
 
 
@@ -122,24 +122,10 @@ class Syncer:
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
-        self._runtime = engine.runtime
-        self._link = engine.link
-        self._pleg = engine.pleg
-        self._cache = engine.cache
-        self._statuses = records.statuses
-        self._events = records.events
-        self._timelines = records.timelines
-        self._allocations = resources.allocations
-        self._resizes = resources.resizes
-        self._actuator = resources.actuator
-        self._sandboxes = parts.sandboxes
-        self._volumes = parts.volumes
-        self._images = parts.images
-        self._image_volumes = parts.image_volumes
-        self._starter = parts.starter
-        self._killer = parts.killer
-        self._logs = parts.logs
-        self._probes = parts.probes
+        self._engine = engine
+        self._records = records
+        self._resources = resources
+        self._parts = parts
         self._reporter = reporter
         self._node = node
         self._clock = clock
@@ -154,28 +140,28 @@ class Syncer:
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
         observed = observed or self._reporter.observed(pod)
-        self._resizes.observe(self._allocations.allocated(pod), observed)
+        self._resources.resizes.observe(self._resources.allocations.allocated(pod), observed)
         status = self._reporter.of_pass(pod, observed)
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
         # Containers get the allocated resources, even if the manifest already asks for others.
-        pod = self._allocations.allocated(pod)
+        pod = self._resources.allocations.allocated(pod)
         self._warn_unsupported(pod)
-        await self._images.report_missing_secrets(pod)
-        self._timelines.began(pod, StepKind.VOLUMES)
-        volumes = await self._volumes.set_up(pod, self._node.view())
+        await self._parts.images.report_missing_secrets(pod)
+        self._records.timelines.began(pod, StepKind.VOLUMES)
+        volumes = await self._parts.volumes.set_up(pod, self._node.view())
         if not volumes.ready:
             return SyncOutcome(
                 retry_in=self._config.error_backoff if volumes.foreign else None,
                 deadline_in=self._due_in(pod, status),
             )
-        self._timelines.ended(pod, StepKind.VOLUMES)
-        self._probes.start(pod)
+        self._records.timelines.ended(pod, StepKind.VOLUMES)
+        self._parts.probes.start(pod)
         actions = compute_pod_actions(
             pod,
             observed,
-            probes=self._probes.view(pod, observed),
-            actuated=self._allocations.actuated(pod.metadata.uid),
+            probes=self._parts.probes.view(pod, observed),
+            actuated=self._resources.allocations.actuated(pod.metadata.uid),
             requested=self._restarts.of(observed),
         )
         acted, failures = await self._apply_actions(pod, observed, actions, stopping)
@@ -187,14 +173,14 @@ class Syncer:
         """Return the seconds until the pod's deadline or the next try of a volume, or None."""
         moment = deadline(pod, status)
         ends = None if moment is None else (moment - self._clock.now()).total_seconds()
-        found = [due for due in (ends, self._volumes.next_try(pod.metadata.uid)) if due is not None]
-        return min(found, default=None)
+        next_try = self._parts.volumes.next_try(pod.metadata.uid)
+        return min((wait for wait in (ends, next_try) if wait is not None), default=None)
 
     def _warn_unsupported(self, pod: Pod) -> None:
         if pod.metadata.uid not in self._warned:
             self._warned.add(pod.metadata.uid)
-            for reason, message in unsupported(pod, stop_signals=self._config.gate(STOP_SIGNALS)):
-                self._events.pod(pod, WARNING, reason, message)
+            for reason, message in unsupported(pod, stop_signals=self._node.context().stop_signals):
+                self._records.events.pod(pod, WARNING, reason, message)
 
     async def _apply_actions(
         self, pod: Pod, observed: ObservedPod, actions: PodActions, stopping: asyncio.Event
@@ -205,11 +191,11 @@ class Syncer:
             acted = bool(observed.sandboxes or observed.containers)
             if actions.create_sandbox and observed.sandboxes:
                 text = "Pod sandbox changed, it will be killed and recreated."
-                self._events.pod(pod, NORMAL, "SandboxChanged", text)
+                self._records.events.pod(pod, NORMAL, "SandboxChanged", text)
             reason = KillReason.SANDBOX_CHANGED if actions.create_sandbox else KillReason.POD
             self._record_ends(pod, observed, actions)
-            await self._killer.kill_containers(pod, observed, None, reason)
-            await self._killer.stop_sandboxes(observed)
+            await self._parts.killer.kill_containers(pod, observed, None, reason)
+            await self._parts.killer.stop_sandboxes(observed)
             if actions.purge_init:
                 await self._purge_init(pod, observed)
             if not actions.create_sandbox:
@@ -217,34 +203,38 @@ class Syncer:
         else:
             acted = bool(actions.kill or actions.reset)
             outputs = self._probe_outputs(pod, actions.kill)
-            await self._killer.kill_unwanted(pod, actions.kill, outputs)
+            await self._parts.killer.kill_unwanted(pod, actions.kill, outputs)
             await self._reset(pod, observed, actions.reset)
         await self._trim(pod, observed)
         if stopping.is_set():
             return acted, none
-        info = self._link.info
+        info = self._engine.link.info
         if info is None:
-            raise EngineUnavailable(self._link.error)
+            raise EngineUnavailable(self._engine.link.error)
         sandbox_id, ips = actions.sandbox_id, _ips_of(observed, actions.sandbox_id)
         if actions.create_sandbox:
-            self._timelines.began(pod, StepKind.SANDBOX)
-            sandbox = await self._sandboxes.make(pod, actions.attempt, info)
+            self._records.timelines.began(pod, StepKind.SANDBOX)
+            sandbox = await self._parts.sandboxes.make(pod, actions.attempt, info)
             if isinstance(sandbox, StartFailure):
-                self._timelines.ended(pod, StepKind.SANDBOX, failed=True, note=sandbox.reason)
+                self._records.timelines.ended(
+                    pod, StepKind.SANDBOX, failed=True, note=sandbox.reason
+                )
                 return True, _Failures((sandbox,), self._config.error_backoff)
-            self._timelines.ended(pod, StepKind.SANDBOX)
+            self._records.timelines.ended(pod, StepKind.SANDBOX)
             sandbox_id, ips, acted = sandbox.record.id, sandbox.ips, True
             self._reporter.show_sandbox(pod)
         if self._config.strict:
-            failure = await self._sandboxes.check_config(pod, info)
+            failure = await self._parts.sandboxes.check_config(pod, info)
             if failure is not None:
                 return acted, _Failures((failure,), self._config.error_backoff)
-        await self._volumes.refresh(pod, sandbox_id)
+        await self._parts.volumes.refresh(pod, sandbox_id)
         starting = bool(actions.start_ephemeral or actions.start_init or actions.start)
         volume_failures: Mapping[str, VolumeFailure] = {}
         # A kubelet requests the images of volumes in every pass, even if nothing starts.
         if starting or self._config.strict:
-            volume_failures = await self._image_volumes.fill(pod, observed, sandbox_id, stopping)
+            volume_failures = await self._parts.image_volumes.fill(
+                pod, observed, sandbox_id, stopping
+            )
         if not (starting or actions.update or actions.resize_pod):
             if actions.reset:
                 return True, none
@@ -253,8 +243,8 @@ class Syncer:
             sandbox_id=sandbox_id,
             pod_ips=sorted_pod_ips(ips, self._node.host_ips)
             or (self._node.host_ips if pod.spec.hostNetwork else ()),
-            host_ips=self._node.host_ips,
-            node=self._node.view(),
+            view=self._node.view(),
+            node=self._node.context(),
             engine=info,
             volume_failures=volume_failures,
             container_ids=_newest_ids(observed),
@@ -302,14 +292,14 @@ class Syncer:
     async def _resize(
         self, pod: Pod, actions: PodActions, context: StartContext, starts: _Starts
     ) -> None:
-        error = await self._actuator.apply(pod, actions.update, context)
-        self._pleg.reinspect(pod.metadata.uid)
+        error = await self._resources.actuator.apply(pod, actions.update, context)
+        self._engine.pleg.reinspect(pod.metadata.uid)
         starts.acted = True
         if error:
             starts.failures.append(StartFailure("ResizeError", error))
-            self._resizes.failed(pod, error)
+            self._resources.resizes.failed(pod, error)
         else:
-            self._resizes.done(pod)
+            self._resources.resizes.done(pod)
 
     async def _start_one(
         self,
@@ -323,8 +313,8 @@ class Syncer:
         failure = self._delay_start_retry(pod, container, observed)
         if failure is not None:
             return failure
-        self._allocations.actuate(pod, container)
-        failure = await self._starter.start(
+        self._resources.allocations.actuate(pod, container)
+        failure = await self._parts.starter.start(
             pod,
             container,
             context,
@@ -335,9 +325,9 @@ class Syncer:
             stopping=stopping,
         )
         if failure is None:
-            self._starter.reasons.clear(uid, container.name)
+            self._parts.starter.reasons.clear(uid, container.name)
             return None
-        self._starter.reasons.fail(uid, container.name, failure.reason, failure.message)
+        self._parts.starter.reasons.fail(uid, container.name, failure.reason, failure.message)
         _LOG.info("%s: %s: %s: %s", pod_ref(pod), container.name, failure.reason, failure.message)
         return failure
 
@@ -348,11 +338,11 @@ class Syncer:
         log files. It is never less than the count shown before.
         """
         meta = pod.metadata
-        known = self._reporter.counts.next(meta.uid, container)
+        shown = self._reporter.counts.next(meta.uid, container)
         if observed.newest(container) is not None:
-            return known
-        logged = await self._logs.next_count(meta.namespace, meta.name, meta.uid, container)
-        return max(known, logged)
+            return shown
+        logged = await self._parts.logs.next_count(meta.namespace, meta.name, meta.uid, container)
+        return max(shown, logged)
 
     def _delay_start_retry(
         self, pod: Pod, container: Container, observed: ObservedPod
@@ -362,7 +352,7 @@ class Syncer:
         It is retried ``error_backoff`` seconds after its creation.
         """
         newest = observed.newest(container.name)
-        reason = self._starter.reasons.of(pod.metadata.uid).get(container.name)
+        reason = self._parts.starter.reasons.of(pod.metadata.uid).get(container.name)
         if reason is None or newest is None or newest.state is not ContainerState.CREATED:
             return None
         left = self._config.error_backoff - (self._clock.now() - newest.created_at).total_seconds()
@@ -378,36 +368,38 @@ class Syncer:
         """
         uid = pod.metadata.uid
         outputs = self._probe_outputs(pod, actions.kill)
-        for one in actions.kill:
-            kill = Kill(id=one.id, reason=one.reason, message=outputs.get(one.id, ""))
-            self._statuses.record_kill(uid, one.name, kill)
+        for container in actions.kill:
+            kill = Kill(
+                id=container.id, reason=container.reason, message=outputs.get(container.id, "")
+            )
+            self._records.statuses.record_kill(uid, container.name, kill)
         if not actions.create_sandbox:
             return
-        for name in dict.fromkeys(one.name for one in observed.containers):
+        for name in dict.fromkeys(container.name for container in observed.containers):
             newest = observed.newest(name)
             if newest is not None:
                 kill = Kill(id=newest.id, reason=KillReason.SANDBOX_CHANGED)
-                self._statuses.record_kill(uid, name, kill)
+                self._records.statuses.record_kill(uid, name, kill)
 
     def _probe_outputs(self, pod: Pod, kills: Iterable[ContainerToKill]) -> dict[str, str]:
         """Return the last output of the failed probe, by container id."""
         probes = {
-            (one.name, kind.value): one.id
-            for one in kills
-            if (kind := _PROBES.get(one.reason)) is not None
+            (container.name, kind.value): container.id
+            for container in kills
+            if (kind := _PROBES.get(container.reason)) is not None
         }
         if not probes:
             return {}
         return {
             probes[report.container, report.probe]: report.history[-1].output
-            for report in self._probes.reports(pod)
+            for report in self._parts.probes.reports(pod)
             if report.history and (report.container, report.probe) in probes
         }
 
     async def _purge_init(self, pod: Pod, observed: ObservedPod) -> None:
         names = {container.name for container in pod.spec.initContainers}
         await gather_all(
-            partial(self._runtime.remove_container, container.id)
+            partial(self._engine.runtime.remove_container, container.id)
             for container in observed.containers
             if container.name in names
         )
@@ -417,11 +409,13 @@ class Syncer:
 
         An interrupted pass thus leaves the container that triggered the reset.
         """
-        alive = {one.id: one for one in observed.containers if one.state in ALIVE}
+        alive = {
+            container.id: container for container in observed.containers if container.state in ALIVE
+        }
         for container_id in ids:
             if container_id in alive:
                 name = alive[container_id].name
-                await self._killer.kill_container(
+                await self._parts.killer.kill_container(
                     pod,
                     container_id,
                     name,
@@ -429,21 +423,29 @@ class Syncer:
                     message="killing",
                     grace=0.0,
                 )
-            await self._runtime.remove_container(container_id)
+            await self._engine.runtime.remove_container(container_id)
 
     async def _trim(self, pod: Pod, observed: ObservedPod) -> None:
         """Keep one dead instance per container name (kubelet.md §14.6)."""
-        found = garbage((observed,), live=(observed.uid,))
-        containers = dict.fromkeys((*found.containers, *dead_init_containers(pod, observed)))
-        await gather_all(partial(self._runtime.remove_container, one) for one in containers)
-        await gather_all(partial(self._runtime.remove_sandbox, one) for one in found.sandboxes)
-        left = tuple([one for one in observed.containers if one.id not in containers])
-        await self._logs.record(replace(observed, containers=left))
+        unused = garbage((observed,), live=(observed.uid,))
+        containers = dict.fromkeys((*unused.containers, *dead_init_containers(pod, observed)))
+        await gather_all(
+            partial(self._engine.runtime.remove_container, container_id)
+            for container_id in containers
+        )
+        await gather_all(
+            partial(self._engine.runtime.remove_sandbox, sandbox_id)
+            for sandbox_id in unused.sandboxes
+        )
+        left = tuple(
+            [container for container in observed.containers if container.id not in containers]
+        )
+        await self._parts.logs.record(replace(observed, containers=left))
 
     def restart(self, uid: str, ids: Iterable[str]) -> None:
         """Stop these containers in the next pass and start them again without back-off."""
         self._restarts.ask(uid, ids)
-        self._starter.forget(uid)
+        self._parts.starter.forget(uid)
 
     # --- ending
 
@@ -458,26 +460,26 @@ class Syncer:
     ) -> bool:
         uid = pod.metadata.uid
         if removing():
-            self._statuses.mark_deleted(uid, grace)
+            self._records.statuses.mark_deleted(uid, grace)
         self._reporter.of_pass(pod, observed or self._reporter.observed(pod), decorate=decorate)
-        await self._logs.record(observed or self._reporter.observed(pod))
-        self._probes.stop(uid, readiness=False)
+        await self._parts.logs.record(observed or self._reporter.observed(pod))
+        self._parts.probes.stop(uid, readiness=False)
         try:
-            await self._killer.kill_containers(pod, observed, float(grace), KillReason.POD)
+            await self._parts.killer.kill_containers(pod, observed, float(grace), KillReason.POD)
             remove = removing()
             if remove:
-                await self._killer.remove_sandboxes(observed)
+                await self._parts.killer.remove_sandboxes(observed)
             else:
-                await self._killer.stop_sandboxes(observed)
+                await self._parts.killer.stop_sandboxes(observed)
         except EngineUnavailable:
             raise
         except EngineError as error:
-            self._events.pod(pod, WARNING, "FailedKillPod", f"error killing pod: {error}")
+            self._records.events.pod(pod, WARNING, "FailedKillPod", f"error killing pod: {error}")
             raise
-        self._probes.stop(uid, readiness=True)
+        self._parts.probes.stop(uid, readiness=True)
         if remove:
             return True
-        await self._pleg.refresh(uid)
+        await self._engine.pleg.refresh(uid)
         after = self._reporter.observed(pod)
         running = [c.name for c in after.containers if c.state is ContainerState.RUNNING]
         if running:
@@ -497,33 +499,33 @@ class Syncer:
         if not (remove and is_static(pod)):
             self._reporter.ended(pod, decorate=decorate)
         if remove:
-            await self._killer.remove_sandboxes(await self._left_over(uid))
-            await self._runtime.remove_pod_data(uid)
-            await self._logs.remove(pod.metadata.namespace, pod.metadata.name, uid)
+            await self._parts.killer.remove_sandboxes(await self._left_over(uid))
+            await self._engine.runtime.remove_pod_data(uid)
+            await self._parts.logs.remove(pod.metadata.namespace, pod.metadata.name, uid)
             self.forget(uid)
             _LOG.debug("nothing is left of pod %s", uid)
         if remove and is_static(pod):
-            self._statuses.remove(uid)
+            self._records.statuses.remove(uid)
         else:
-            self._statuses.mark_ended(uid)
+            self._records.statuses.mark_ended(uid)
 
     async def _left_over(self, uid: str) -> ObservedPod | None:
         """Return what a new list shows of the pod, including objects made by a cancelled call."""
-        await self._pleg.refresh(uid)
-        return self._cache.get(uid)
+        await self._engine.pleg.refresh(uid)
+        return self._engine.cache.get(uid)
 
     def forget(self, uid: str) -> None:
         """Drop everything remembered of a pod that was removed completely."""
-        self._pleg.forget(uid)
+        self._engine.pleg.forget(uid)
         self._reporter.counts.forget(uid)
         self._warned.discard(uid)
         self.forget_run(uid)
 
     def forget_run(self, uid: str) -> None:
         """Drop the back-offs and reasons of the pod's earlier run; keep its restart counts."""
-        self._starter.reasons.forget(uid)
-        self._starter.forget(uid)
-        self._volumes.forget(uid)
+        self._parts.starter.reasons.forget(uid)
+        self._parts.starter.forget(uid)
+        self._parts.volumes.forget(uid)
         self._restarts.forget(uid)
 
 
@@ -538,7 +540,7 @@ def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
 
 def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     """Return the id of the newest instance by container name."""
-    return {one.name: one.id for one in reversed(observed.containers)}
+    return {container.name: container.id for container in reversed(observed.containers)}
 
 
 def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str], ...]:
@@ -546,15 +548,15 @@ def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str
 
     ``stop_signals``: the gate is on.
     """
-    found: list[tuple[str, str]] = []
+    warnings: list[tuple[str, str]] = []
     for _, container in () if stop_signals else all_containers(pod):
         if stop_signal(container):
             text = f"lifecycle.stopSignal of container {container.name} has no effect"
             text += f": the feature gate {STOP_SIGNALS} is off"
-            found.append(("NotSupported", text))
+            warnings.append(("NotSupported", text))
     for volume in used_volumes(pod):
         kind = volume_type(volume)
         if kind != "hostPath" and kind not in OWN_DIRECTORY:
             text = f'volumes of type {kind} are not supported: the pod waits for "{volume.name}"'
-            found.append(("NotSupported", text))
-    return tuple(found)
+            warnings.append(("NotSupported", text))
+    return tuple(warnings)

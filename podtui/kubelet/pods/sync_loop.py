@@ -60,14 +60,9 @@ class SyncLoop:
         config: KubeletConfig,
     ) -> None:
         self._sources = sources
-        self._manager = pods.manager
-        self._ephemerals = pods.ephemerals
-        self._admissions = pods.admissions
-        self._workers = pods.workers
-        self._allocations = resources.allocations
-        self._resizes = resources.resizes
-        self._statuses = records.statuses
-        self._timelines = records.timelines
+        self._pods = pods
+        self._resources = resources
+        self._records = records
         self._housekeeping = housekeeping
         self._link = link
         self._clock = clock
@@ -133,25 +128,25 @@ class SyncLoop:
         for update in retried:
             errors += await self._handle(update, failed)
         if changes.updates or retried:
-            self._admissions.review()
+            self._pods.admissions.review()
         self.wake_readers(changes.documents)
         if errors:
             raise errors[0]
 
     def wake_readers(self, changed: frozenset[ObjectKey]) -> None:
         """Wake the pods that reference a changed document, before their next regular pass."""
-        for pod in self._manager if changed else ():
+        for pod in self._pods.manager if changed else ():
             if changed & references(pod).found:
-                self._workers.wake(pod.metadata.uid)
+                self._pods.workers.wake(pod.metadata.uid)
 
     def _begin(self) -> None:
         """Clean up once every source is known: end unwanted pods before new ones start."""
         wanted = self._sources.wanted
         self._housekeeping.sweep(wanted=wanted)
-        self._statuses.remove_orphans(wanted)
-        self._allocations.keep_only(wanted)
-        self._admissions.keep_only(wanted)
-        self._timelines.keep_only(wanted)
+        self._records.statuses.remove_orphans(wanted)
+        self._resources.allocations.keep_only(wanted)
+        self._pods.admissions.keep_only(wanted)
+        self._records.timelines.keep_only(wanted)
 
     # --- pods
 
@@ -172,14 +167,14 @@ class SyncLoop:
                 errors.append(error)
                 self._failed[uid] = replace(update, operation=operation, pods=(pod,))
         if update.operation is PodOperation.REMOVE:
-            self._resizes.retry_soon()
+            self._resources.resizes.retry_soon()
         if update.operation is PodOperation.ADD:
-            self._resizes.restore(pods)
+            self._resources.resizes.restore(pods)
         return errors
 
     async def _handle_pod(self, operation: PodOperation, pod: Pod) -> None:
         if operation is not PodOperation.REMOVE and is_static(pod):
-            pod = self._ephemerals.onto(pod)
+            pod = self._pods.ephemerals.onto(pod)
         match operation:
             case PodOperation.REMOVE:
                 self._remove(pod)
@@ -193,68 +188,68 @@ class SyncLoop:
     async def add(self, pod: Pod) -> None:
         """Admit a pod and let its worker run it."""
         uid = pod.metadata.uid
-        self._manager.set(pod)
-        self._statuses.claim(pod)
-        self._timelines.seen(pod)
+        self._pods.manager.set(pod)
+        self._records.statuses.claim(pod)
+        self._records.timelines.seen(pod)
         if pod.metadata.deletionTimestamp is not None or pod.status.phase in TERMINAL:
             # An API pod from before this kubelet started, which is ending or has ended.
-            self._workers.finish(pod)
+            self._pods.workers.finish(pod)
             return
         # A pod that comes back while it is still ending is not admitted again: it never left.
-        if self._workers.ending(uid):
-            self._admissions.mark_admitted(pod)
-            self._timelines.ended(pod, StepKind.ADMIT)
-            self._workers.update(pod)
+        if self._pods.workers.ending(uid):
+            self._pods.admissions.mark_admitted(pod)
+            self._records.timelines.ended(pod, StepKind.ADMIT)
+            self._pods.workers.update(pod)
             return
-        admitted = await self._admissions.admit(pod)
-        why = "" if admitted else self._statuses.reason(uid)
-        self._timelines.ended(pod, StepKind.ADMIT, failed=not admitted, note=why)
+        admitted = await self._pods.admissions.admit(pod)
+        why = "" if admitted else self._records.statuses.reason(uid)
+        self._records.timelines.ended(pod, StepKind.ADMIT, failed=not admitted, note=why)
         if admitted:
-            self._workers.update(pod)
+            self._pods.workers.update(pod)
 
     async def _update(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        before = self._manager.get(uid)
-        self._manager.set(pod)
-        self._statuses.record_changed(pod)
-        if self._admissions.is_rejected(uid):
-            self._statuses.mark_ended(uid)
+        before = self._pods.manager.get(uid)
+        self._pods.manager.set(pod)
+        self._records.statuses.record_changed(pod)
+        if self._pods.admissions.is_rejected(uid):
+            self._records.statuses.mark_ended(uid)
             return
         if pod.metadata.deletionTimestamp is not None:
-            self._workers.finish(pod)
+            self._pods.workers.finish(pod)
             return
-        if not self._workers.ending(uid):
-            await self._resizes.updated(before, pod)
-            self._admissions.mark_admitted(pod)
-        self._workers.update(pod)
+        if not self._pods.workers.ending(uid):
+            await self._resources.resizes.updated(before, pod)
+            self._pods.admissions.mark_admitted(pod)
+        self._pods.workers.update(pod)
 
     def _reconcile(self, pod: Pod) -> None:
         """Take over a status that another component changed, such as a readiness gate."""
         uid = pod.metadata.uid
-        before = self._manager.get(uid)
-        self._manager.set(pod)
-        self._statuses.record_changed(pod)
-        if self._workers.state(uid) is WorkerState.SYNC:
+        before = self._pods.manager.get(uid)
+        self._pods.manager.set(pod)
+        self._records.statuses.record_changed(pod)
+        if self._pods.workers.state(uid) is WorkerState.SYNC:
             # As in a kubelet, conditions of others matter to a pass only with readiness gates.
             changed = bool(pod.spec.readinessGates) and (
                 before is None or others_conditions(before) != others_conditions(pod)
             )
-            self._workers.update(pod, wake=changed)
+            self._pods.workers.update(pod, wake=changed)
 
     def _remove(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        self._manager.remove(uid)
-        self._timelines.removed(pod)
-        self._admissions.forget_rejection(uid)
-        self._admissions.mark_stopped(uid)
-        self._allocations.forget(uid)
-        self._resizes.forget(uid)
-        self._ephemerals.forget(uid)
-        if self._workers.state(uid) is None or self._config.strict or not is_static(pod):
-            self._statuses.remove(uid)
+        self._pods.manager.remove(uid)
+        self._records.timelines.removed(pod)
+        self._pods.admissions.forget_rejection(uid)
+        self._pods.admissions.mark_stopped(uid)
+        self._resources.allocations.forget(uid)
+        self._resources.resizes.forget(uid)
+        self._pods.ephemerals.forget(uid)
+        if self._pods.workers.state(uid) is None or self._config.strict or not is_static(pod):
+            self._records.statuses.remove(uid)
         else:
-            self._statuses.mark_deleted(uid, effective_grace(pod))
-        self._workers.remove(uid)
+            self._records.statuses.mark_deleted(uid, effective_grace(pod))
+        self._pods.workers.remove(uid)
 
 
 def merged_operation(failed: PodUpdate | None, newer: PodOperation) -> PodOperation:

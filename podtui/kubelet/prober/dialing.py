@@ -71,7 +71,9 @@ def hook_port(port: IntOrString, container: Container) -> int | Unreachable:
 
 
 def _named(port: str, container: Container) -> int | None:
-    return next((one.containerPort for one in container.ports if one.name == port), None)
+    return next(
+        (declared.containerPort for declared in container.ports if declared.name == port), None
+    )
 
 
 def pod_ip(observed: ObservedPod | None) -> str:
@@ -146,10 +148,14 @@ def _publishes_on_loopback(engine: EngineInfo) -> bool:
 
 def _published(pod: Pod, port: int) -> Address | None:
     for container in (*pod.spec.containers, *pod.spec.initContainers):
-        for one in container.ports:
-            if one.containerPort == port and one.hostPort and one.protocol in ("", "TCP"):
-                host = LOOPBACK if one.hostIP in ("", "0.0.0.0", "::") else one.hostIP
-                return Address(host, one.hostPort)
+        for declared in container.ports:
+            if (
+                declared.containerPort == port
+                and declared.hostPort
+                and declared.protocol in ("", "TCP")
+            ):
+                host = LOOPBACK if declared.hostIP in ("", "0.0.0.0", "::") else declared.hostIP
+                return Address(host, declared.hostPort)
     return None
 
 

@@ -88,7 +88,11 @@ class Handlers:
     async def _exec(
         self, container: Container, container_id: str, action: ExecAction, timeout: float
     ) -> ProbeOutcome:
-        literal = {one.name: one.value for one in container.env if one.valueFrom is None}
+        literal = {
+            variable.name: variable.value
+            for variable in container.env
+            if variable.valueFrom is None
+        }
         command = [expand(word, literal) for word in action.command]
         try:
             result = await self._runtime.exec(

@@ -59,15 +59,15 @@ class HttpRequest:
     def over_http(self) -> HttpRequest:
         """Return the same request without TLS and without the Authorization header, which must not
         be sent unencrypted."""
-        headers = [one for one in self.headers if one[0].lower() != "authorization"]
+        headers = [header for header in self.headers if header[0].lower() != "authorization"]
         return replace(self, scheme="http", headers=tuple(headers))
 
 
 def request_for(action: HTTPGetAction, address: Address, agent: str) -> HttpRequest:
     """Build the request of a probe or hook to ``address``."""
-    given = [(one.name, one.value) for one in action.httpHeaders]
+    given = [(header.name, header.value) for header in action.httpHeaders]
     host = next((value for name, value in given if name.lower() == "host"), "")
-    headers = [one for one in given if one[0].lower() != "host"]
+    headers = [header for header in given if header[0].lower() != "host"]
     names = {name.lower() for name, _ in headers}
     if "user-agent" not in names:
         headers.append(("User-Agent", agent))
@@ -87,7 +87,7 @@ def _without_empty(
 ) -> Iterable[tuple[str, str]]:
     """Drop the named headers if their value is empty: an empty value disables the default
     header."""
-    return [one for one in headers if one[1] or one[0].lower() not in names]
+    return [header for header in headers if header[1] or header[0].lower() not in names]
 
 
 def _target(path: str) -> str:
@@ -245,10 +245,10 @@ async def _follow(
 ) -> HttpAnswer | HttpProblem:
     followed = 0
     while True:
-        found = await _send(session, progress)
-        if isinstance(found, HttpProblem):
-            return found
-        answer, location = found
+        answered = await _send(session, progress)
+        if isinstance(answered, HttpProblem):
+            return answered
+        answer, location = answered
         if answer.status not in _REDIRECTS or not location:
             return answer
         redirect = redirected(progress.request, location)

@@ -36,7 +36,7 @@ TRIES: Final = 3
 
 def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:
     """Yield every probe of the regular containers and sidecars."""
-    sidecars = [one for one in pod.spec.initContainers if is_sidecar(one)]
+    sidecars = [container for container in pod.spec.initContainers if is_sidecar(container)]
     for container in (*sidecars, *pod.spec.containers):
         for kind in ProbeKind:
             if probe_of(container, kind) is not None:
@@ -113,7 +113,7 @@ class Prober:
                 _cancel(worker)
             return
         for worker in self._pods.get(uid, {}).values():
-            regular = any(one.name == worker.name for one in worker.pod.spec.containers)
+            regular = any(container.name == worker.name for container in worker.pod.spec.containers)
             if regular and worker.kind is not ProbeKind.READINESS:
                 _cancel(worker)
 
@@ -168,8 +168,8 @@ class Prober:
             worker.state = worker.state.down(newest.id)
         if newest.state is not ContainerState.RUNNING:
             return
-        known = self._known_good(worker.kind, worker.uid, newest.id)
-        worker.state = worker.state.state_of(newest.id, known_good=known)
+        known_good = self._known_good(worker.kind, worker.uid, newest.id)
+        worker.state = worker.state.state_of(newest.id, known_good=known_good)
         rules = rules_of(probe)
         since = newest.started_at or newest.created_at
         age = (self._clock.now() - since).total_seconds()
@@ -254,20 +254,20 @@ class Prober:
         """Return the latest results. Also triggers the readiness probes of containers that are not
         ready, so that they run at once."""
         uid = pod.metadata.uid
-        found: dict[ProbeKind, dict[str, ProbeResult]] = {kind: {} for kind in ProbeKind}
+        results: dict[ProbeKind, dict[str, ProbeResult]] = {kind: {} for kind in ProbeKind}
         for container, kind in _probed(pod):
             newest = observed.newest(container.name)
             if newest is None:
                 continue
             result = self._result(uid, container.name, kind, newest.id)
             if result is not None:
-                found[kind][newest.id] = result
+                results[kind][newest.id] = result
             if kind is ProbeKind.READINESS and result is not ProbeResult.SUCCESS:
                 self._trigger_readiness_probe(pod, newest)
         return ProbeView(
-            startup=found[ProbeKind.STARTUP],
-            liveness=found[ProbeKind.LIVENESS],
-            readiness=found[ProbeKind.READINESS],
+            startup=results[ProbeKind.STARTUP],
+            liveness=results[ProbeKind.LIVENESS],
+            readiness=results[ProbeKind.READINESS],
         )
 
     def totals(self) -> tuple[ProbeTotal, ...]:
@@ -290,8 +290,8 @@ class Prober:
     def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
         """Return the report of each probe of the pod, in container order. Changes nothing."""
         workers = self._pods.get(pod.metadata.uid, {})
-        found = (workers.get((container.name, kind)) for container, kind in _probed(pod))
-        return tuple(self._report(worker) for worker in found if worker is not None)
+        probed = (workers.get((container.name, kind)) for container, kind in _probed(pod))
+        return tuple(self._report(worker) for worker in probed if worker is not None)
 
     def _report(self, worker: ProbeWorker) -> ProbeReport:
         spec, newest = worker.spec(), self._newest(worker.uid, worker.name)

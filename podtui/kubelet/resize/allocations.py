@@ -48,7 +48,8 @@ def allocation_of(pod: Pod) -> Allocation:
     """Return the pod's requested resources as an allocation."""
     containers = (*pod.spec.initContainers, *pod.spec.containers)
     return Allocation(
-        pod=pod.spec.resources, containers={one.name: one.resources for one in containers}
+        pod=pod.spec.resources,
+        containers={container.name: container.resources for container in containers},
     )
 
 
@@ -84,8 +85,8 @@ def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
 
     spec = pod.spec
     # Most pods are never resized: nothing is copied for them.
-    init = tuple([allocated(one) for one in spec.initContainers])
-    regular = tuple([allocated(one) for one in spec.containers])
+    init = tuple([allocated(container) for container in spec.initContainers])
+    regular = tuple([allocated(container) for container in spec.containers])
     same = all(
         new is old
         for new, old in zip(
@@ -134,10 +135,13 @@ def requests_resize(old: Pod, new: Pod) -> bool:
     container."""
     if not same_resources(old.spec.resources, new.spec.resources):
         return True
-    before = {one.name: one for one in (*old.spec.initContainers, *old.spec.containers)}
+    before = {
+        container.name: container for container in (*old.spec.initContainers, *old.spec.containers)
+    }
     return any(
-        one.name in before and _resizable(before[one.name].resources) != _resizable(one.resources)
-        for one in (*new.spec.initContainers, *new.spec.containers)
+        container.name in before
+        and _resizable(before[container.name].resources) != _resizable(container.resources)
+        for container in (*new.spec.initContainers, *new.spec.containers)
     )
 
 
@@ -150,11 +154,11 @@ class _Table:
     """Allocations by pod UID with their cached JSON, so that a change encodes only one pod."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Allocation] = {}
+        self.by_uid: dict[str, Allocation] = {}
         self.encoded: dict[str, msgspec.Raw] = {}
 
     def set(self, uid: str, allocation: Allocation) -> None:
-        self.known[uid] = allocation
+        self.by_uid[uid] = allocation
         self.encoded[uid] = msgspec.Raw(msgspec.json.encode(allocation))
 
 
@@ -183,7 +187,7 @@ class Allocations:
     def allocated(self, pod: Pod) -> Pod:
         """Return the pod with its allocated resources; the same object if they equal the requested
         ones."""
-        return allocated_pod(pod, self._allocated.known.get(pod.metadata.uid))
+        return allocated_pod(pod, self._allocated.by_uid.get(pod.metadata.uid))
 
     def allocate(self, pod: Pod) -> None:
         """Allocate to the pod the resources that it requests here."""
@@ -193,34 +197,36 @@ class Allocations:
 
     def actuated(self, uid: str) -> Allocation | None:
         """Return the resources last applied through the engine; None if unknown."""
-        return self._actuated.known.get(uid)
+        return self._actuated.by_uid.get(uid)
 
     def actuate(self, pod: Pod, container: Container) -> None:
         """Record the container's resources as applied; called just before or after the engine call.
         Ephemeral containers have none."""
-        if container.name not in {one.name for one in pod.spec.ephemeralContainers}:
+        if container.name not in {ephemeral.name for ephemeral in pod.spec.ephemeralContainers}:
             self._actuate(pod, {container.name: with_pod_limits(pod, container)})
 
     def adopt(self, pod: Pod, running: Collection[Container]) -> None:
         """Assume that unknown running containers have the pod's allocated resources."""
-        known = self._actuated.known.get(pod.metadata.uid)
+        allocation = self._actuated.by_uid.get(pod.metadata.uid)
         # A running container without a record was started before the file was lost. podtui starts
         # containers with the allocated resources, so these are assumed.
-        names = () if known is None else known.containers
-        fresh = [one for one in running if one.name not in names]
-        self._actuate(pod, {one.name: with_pod_limits(pod, one) for one in fresh})
+        names = () if allocation is None else allocation.containers
+        fresh = [container for container in running if container.name not in names]
+        self._actuate(pod, {container.name: with_pod_limits(pod, container) for container in fresh})
 
     def actuate_pod(self, pod: Pod) -> None:
         """Record the pod-level resources as applied to its containers."""
-        known = self._actuated.known.get(pod.metadata.uid)
-        if known is not None:
-            self._set(self._actuated, pod.metadata.uid, replace(known, pod=pod.spec.resources))
+        allocation = self._actuated.by_uid.get(pod.metadata.uid)
+        if allocation is not None:
+            self._set(self._actuated, pod.metadata.uid, replace(allocation, pod=pod.spec.resources))
 
     def _actuate(self, pod: Pod, containers: Mapping[str, ResourceRequirements]) -> None:
         uid = pod.metadata.uid
-        known = self._actuated.known.get(uid) or Allocation(pod=pod.spec.resources, containers={})
+        allocation = self._actuated.by_uid.get(uid) or Allocation(
+            pod=pod.spec.resources, containers={}
+        )
         if containers:
-            merged = replace(known, containers={**known.containers, **containers})
+            merged = replace(allocation, containers={**allocation.containers, **containers})
             self._set(self._actuated, uid, merged)
 
     # --- removal
@@ -228,17 +234,17 @@ class Allocations:
     def forget(self, uid: str) -> None:
         """Drop all state of a pod that is gone."""
         for table in (self._allocated, self._actuated):
-            if table.known.pop(uid, None) is not None:
+            if table.by_uid.pop(uid, None) is not None:
                 del table.encoded[uid]
                 self._changed.set()
 
     def keep_only(self, uids: Collection[str]) -> None:
         """Drop the state of all other pods."""
-        for uid in (self._allocated.known.keys() | self._actuated.known.keys()) - set(uids):
+        for uid in (self._allocated.by_uid.keys() | self._actuated.by_uid.keys()) - set(uids):
             self.forget(uid)
 
     def _set(self, table: _Table, uid: str, allocation: Allocation) -> None:
-        if table.known.get(uid) != allocation:
+        if table.by_uid.get(uid) != allocation:
             table.set(uid, allocation)
             self._changed.set()
 
@@ -256,8 +262,8 @@ class Allocations:
         except (OSError, ValueError, RecursionError) as error:
             _LOG.warning("cannot read %s: %s", self._path, error)
             return
-        for table, found in ((self._allocated, kept.allocated), (self._actuated, kept.actuated)):
-            for uid, allocation in found.items():
+        for table, entries in ((self._allocated, kept.allocated), (self._actuated, kept.actuated)):
+            for uid, allocation in entries.items():
                 table.set(uid, allocation)
 
     async def run(self) -> None:

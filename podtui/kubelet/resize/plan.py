@@ -77,13 +77,13 @@ class ResizePlan:
         if self.actuated is None or container.name not in self.actuated.containers:
             return False
         held = allocated_pod(self.pod, self.actuated)
-        before = next(one for one in _everyone(held) if one.name == container.name)
+        before = next(spec for spec in _everyone(held) if spec.name == container.name)
         desired = container_amounts(self.pod, container)
         current = container_amounts(held, before)
         changed: list[ResizableResource] = [
             name for name in ("memory", "cpu") if desired.of(name) != current.of(name)
         ]
-        policies = {one.resourceName: one.restartPolicy for one in container.resizePolicy}
+        policies = {policy.resourceName: policy.restartPolicy for policy in container.resizePolicy}
         if any(policies.get(name) == "RestartContainer" for name in changed):
             return True
         self._updates += [
@@ -107,12 +107,12 @@ class ResizePlan:
     def updates(self) -> tuple[ContainerUpdate, ...]:
         """Return the updates in order: memory before CPU, and for each resource decreases before
         increases. Decreases are in reverse order of discovery."""
-        found: list[ContainerUpdate] = []
+        ordered: list[ContainerUpdate] = []
         for name in ("memory", "cpu"):
-            updates = [one for one in self._updates if one.resource == name]
-            found += [one for one in reversed(updates) if not one.grows]
-            found += [one for one in updates if one.grows]
-        return tuple(found)
+            updates = [update for update in self._updates if update.resource == name]
+            ordered += [update for update in reversed(updates) if not update.grows]
+            ordered += [update for update in updates if update.grows]
+        return tuple(ordered)
 
 
 def _everyone(pod: Pod) -> tuple[Container, ...]:
@@ -151,9 +151,12 @@ def resize_in_progress(pod: Pod, observed: ObservedPod, actuated: Allocation | N
 def _pod_differs(pod: Pod, actuated: Allocation) -> bool:
     desired, before = pod.spec.resources or _NOTHING, actuated.pod or _NOTHING
     return any(
-        parse_quantity(one.get(name, "0")) != parse_quantity(other.get(name, "0"))
+        parse_quantity(amounts.get(name, "0")) != parse_quantity(amounts_before.get(name, "0"))
         for name in RESIZABLE
-        for one, other in ((desired.limits, before.limits), (desired.requests, before.requests))
+        for amounts, amounts_before in (
+            (desired.limits, before.limits),
+            (desired.requests, before.requests),
+        )
     )
 
 
@@ -165,7 +168,8 @@ def pod_memory_limit(pod: Pod) -> int | None:
     limit (kubelet.md §13.2)."""
     resources = pod.spec.resources
     declared = all(
-        parse_quantity(one.resources.limits.get("memory", "0")) for one in _everyone(pod)
+        parse_quantity(container.resources.limits.get("memory", "0"))
+        for container in _everyone(pod)
     )
     declared = declared or (
         resources is not None and bool(parse_quantity(resources.limits.get("memory", "0")))
@@ -185,17 +189,17 @@ def _new_pod_limit(pod: Pod, held: Pod) -> int | None:
 def _new_limits(updates: Iterable[ContainerUpdate]) -> dict[str, int]:
     """Return the lowered memory limits by container."""
     return {
-        one.name: one.desired.memory_limit
-        for one in updates
-        if one.resource == "memory"
-        and one.desired.memory_limit
-        and not 0 < one.current.memory_limit <= one.desired.memory_limit
+        update.name: update.desired.memory_limit
+        for update in updates
+        if update.resource == "memory"
+        and update.desired.memory_limit
+        and not 0 < update.current.memory_limit <= update.desired.memory_limit
     }
 
 
 def lowers_memory(pod: Pod, held: Pod, updates: Iterable[ContainerUpdate]) -> bool:
     """Return whether `memory_problem` has anything to check. ``held`` has the current resources."""
-    memory = [one for one in updates if one.resource == "memory"]
+    memory = [update for update in updates if update.resource == "memory"]
     return bool(memory) and (_new_pod_limit(pod, held) is not None or bool(_new_limits(memory)))
 
 
@@ -230,21 +234,21 @@ def memory_problem(
 
 
 def _summary(containers: Iterable[Container]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    summary: list[dict[str, Any]] = []
     for container in containers:
         resources = canonical_resources(container.resources)
         amounts = {"limits": resources.limits, "requests": resources.requests}
-        found.append(
+        summary.append(
             {
                 "name": container.name,
                 "resources": {kind: texts for kind, texts in amounts.items() if texts},
             }
         )
-    return found
+    return summary
 
 
-def resize_message(words: str, pod: Pod, *, generation: int = 0, error: str = "") -> str:
-    """Format ``words`` followed by the desired resources of the pod's containers as JSON."""
+def resize_message(reason: str, pod: Pod, *, generation: int = 0, error: str = "") -> str:
+    """Format ``reason`` followed by the desired resources of the pod's containers as JSON."""
     summary: dict[str, Any] = {}
     if pod.spec.initContainers:
         summary["initContainers"] = _summary(pod.spec.initContainers)
@@ -254,4 +258,4 @@ def resize_message(words: str, pod: Pod, *, generation: int = 0, error: str = ""
     text = json.dumps(summary, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return f"{words}: {text}"
+    return f"{reason}: {text}"

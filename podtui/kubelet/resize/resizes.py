@@ -250,7 +250,11 @@ class ResizeConditions:
 
     def of(self, uid: str) -> tuple[PodCondition, ...]:
         conditions = self._known.get(uid, _Conditions())
-        return tuple(one for one in (conditions.pending, conditions.in_progress) if one is not None)
+        return tuple(
+            condition
+            for condition in (conditions.pending, conditions.in_progress)
+            if condition is not None
+        )
 
     def pending_since(self, uid: str) -> str:
         """Return when the resize became pending; empty if none is pending."""
@@ -358,7 +362,11 @@ class ResizeActuator:
         if not lowers_memory(pod, held, updates):
             return ""
         stats = await self._runtime.stats()
-        usage = {one.name: one.memory for one in stats if one.pod_uid == pod.metadata.uid}
+        usage = {
+            container.name: container.memory
+            for container in stats
+            if container.pod_uid == pod.metadata.uid
+        }
         return memory_problem(pod, held, updates, usage)
 
     def _with_applied(self, pod: Pod) -> Pod:
@@ -372,7 +380,7 @@ class ResizeActuator:
         container = structs.replace(_container(pod, update.name), resources=requirements(amounts))
         rules = cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score)
         resources = container_resources(
-            pod, container, context.node.resources, rules, self._managers.placement(pod, container)
+            pod, container, context.view.resources, rules, self._managers.placement(pod, container)
         )
         await self._runtime.update_container(update.id, _with_unlimited(resources, current))
         self._allocations.actuate(pod, container)
@@ -390,7 +398,7 @@ def _with_unlimited(resources: Resources, current: ContainerAmounts) -> Resource
 
 def _container(pod: Pod, name: str) -> Container:
     containers = (*pod.spec.initContainers, *pod.spec.containers)
-    return next(one for one in containers if one.name == name)
+    return next(container for container in containers if container.name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,17 +74,17 @@ class Resolvers:
     async def resolver_of(self, pod: Pod, engine: EngineInfo) -> DnsConfig | None:
         """Return the pod's resolver; None for the engine's default. Raises `ConfigError` if the
         node's file cannot be read under `KubeletConfig.strict`."""
-        found = pod_dns(
+        dns = pod_dns(
             pod,
             cluster_dns=self._config.cluster_dns,
             cluster_domain=self._config.cluster_domain,
             host=await self._host(pod, engine),
         )
-        if found.missing_cluster_dns:
+        if dns.missing_cluster_dns:
             self.report_missing(pod)
-        for text in found.cuts:
+        for text in dns.cuts:
             self._events.pod(pod, WARNING, "DNSConfigForming", text)
-        return found.config
+        return dns.config
 
     def report_missing(self, pod: Pod) -> None:
         """Record that the pod asks for a cluster's resolver and there is none. The node event is
@@ -261,7 +261,9 @@ def _limited(config: DnsConfig) -> tuple[DnsConfig, tuple[str, ...]]:
     servers = config.servers[:MAX_SERVERS]
     if len(servers) < len(config.servers):
         cuts.append(_SERVERS_CUT + " ".join(servers))
-    searches = [one for one in config.searches[:MAX_SEARCHES] if len(one) <= MAX_DOMAIN_LENGTH]
+    searches = [
+        domain for domain in config.searches[:MAX_SEARCHES] if len(domain) <= MAX_DOMAIN_LENGTH
+    ]
     while len(" ".join(searches)) > MAX_SEARCH_LENGTH:
         searches.pop()
     if len(searches) < len(config.searches):

@@ -194,7 +194,7 @@ def sandbox_config(
         extra_hosts=tuple(
             (name, alias.ip) for alias in spec.hostAliases for name in alias.hostnames
         ),
-        sysctls={normalized(one.name): one.value for one in sysctls},
+        sysctls={normalized(sysctl.name): sysctl.value for sysctl in sysctls},
         privileged=any(map(is_privileged, (*spec.initContainers, *spec.containers))),
         host_users=spec.hostUsers is not False,
         runtime_handler=runtime_handler,
@@ -207,7 +207,7 @@ def port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
     the host network."""
     if pod.spec.hostNetwork:
         return ()
-    found: dict[PortMapping, None] = {}
+    mappings: dict[PortMapping, None] = {}
     for container in pod.spec.containers:
         for port in container.ports:
             if not port.hostPort:
@@ -218,8 +218,8 @@ def port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
                 protocol=_PROTOCOLS.get(port.protocol, "TCP"),
                 host_ip=port.hostIP,
             )
-            found[mapping] = None
-    return tuple(found)
+            mappings[mapping] = None
+    return tuple(mappings)
 
 
 def sorted_pod_ips(ips: Iterable[str], node_ips: tuple[str, ...]) -> tuple[str, ...]:
@@ -230,9 +230,9 @@ def sorted_pod_ips(ips: Iterable[str], node_ips: tuple[str, ...]) -> tuple[str, 
     """
     node = _parsed(node_ips[0]) if node_ips else None
     primary = 4 if node is None else node.version
-    known = [address for text in ips if (address := _parsed(text)) is not None]
-    first = next((str(a) for a in known if a.version == primary), None)
-    second = next((str(a) for a in known if a.version != primary), None)
+    addresses = [address for text in ips if (address := _parsed(text)) is not None]
+    first = next((str(a) for a in addresses if a.version == primary), None)
+    second = next((str(a) for a in addresses if a.version != primary), None)
     return tuple(address for address in (first, second) if address is not None)
 
 
@@ -277,8 +277,8 @@ def forbidden_sysctl(pod: Pod, allowed_unsafe: tuple[str, ...], kernel: str = ""
     release; an unknown release counts as new enough.
     """
     security = pod.spec.securityContext
-    for one in () if security is None else security.sysctls:
-        name = normalized(one.name)
+    for sysctl in () if security is None else security.sysctls:
+        name = normalized(sysctl.name)
         patterns = (normalized(pattern) for pattern in allowed_unsafe)
         allowed = _is_safe(name, kernel) or any(
             name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -58,9 +58,9 @@ def kubelet_metrics(
     name = GaugeMetricFamily("kubelet_node_name", "The node's name", labels=["node"])
     name.add_metric([node_name], 1)
     running, states = 0, Counter[str]()
-    for one in observed:
-        running += any(box.state is SandboxState.READY for box in one.sandboxes)
-        states.update(container.state.name.lower() for container in one.containers)
+    for pod in observed:
+        running += any(box.state is SandboxState.READY for box in pod.sandboxes)
+        states.update(container.state.name.lower() for container in pod.containers)
     pods = GaugeMetricFamily("kubelet_running_pods", "Pods with a running sandbox")
     pods.add_metric([], running)
     containers = GaugeMetricFamily(
@@ -134,8 +134,8 @@ def probe_metrics(totals: Iterable[ProbeTotal]) -> bytes:
     """Return ``/metrics/probes``."""
     labels = ("probe_type", "result", "container", "pod", "namespace", "pod_uid")
     family = CounterMetricFamily("prober_probe_total", "Results of probes", labels=labels)
-    for one in totals:
-        family.add_metric([str(getattr(one, label)) for label in labels], one.count)
+    for total in totals:
+        family.add_metric([str(getattr(total, label)) for label in labels], total.count)
     return encoded([family])
 
 
@@ -157,14 +157,16 @@ class MetricSamples:
         node_time: float | None = None,
         failed: bool = False,
     ) -> None:
-        pods = {one.uid: one for one in observed}
-        self.networks = [(one, pods[one.pod_uid]) for one in networks if one.pod_uid in pods]
+        pods = {pod.uid: pod for pod in observed}
+        self.networks = [
+            (network, pods[network.pod_uid]) for network in networks if network.pod_uid in pods
+        ]
         self.containers: list[tuple[ContainerStats, ObservedPod, ObservedContainer]] = []
-        for one in stats:
-            pod = pods.get(one.pod_uid)
-            found = [c for c in pod.containers if c.id == one.id] if pod is not None else []
-            if pod is not None and found:
-                self.containers.append((one, pod, found[0]))
+        for sample in stats:
+            pod = pods.get(sample.pod_uid)
+            matching = [c for c in pod.containers if c.id == sample.id] if pod is not None else []
+            if pod is not None and matching:
+                self.containers.append((sample, pod, matching[0]))
         self.node_cpu = node_cpu
         self.node_memory = node_memory
         self.node_time = node_time

@@ -138,20 +138,20 @@ class Insights:
     def _answer(self, namespace: str, name: str, query: InsightQuery, version: str) -> PodInsight:
         part, now = query.part, self._clock.now().timestamp()
         every = part is InsightPart.ALL
-        found = PodInsight(time=now, version=version)
+        details = PodInsight(time=now, version=version)
         if every or part is InsightPart.STARTS:
             starts = self._starts(namespace, name)
-            found = msgspec.structs.replace(found, starts=starts)
+            details = msgspec.structs.replace(details, starts=starts)
         if every or part is InsightPart.PROBES:
-            found = msgspec.structs.replace(found, probes=self._reports(namespace, name))
+            details = msgspec.structs.replace(details, probes=self._reports(namespace, name))
         if every or part is InsightPart.USAGE:
-            found = msgspec.structs.replace(
-                found,
+            details = msgspec.structs.replace(
+                details,
                 usage=_usage(self._history, namespace, name, now - query.span, query.span),
                 network=_network(self._history, namespace, name, now - query.span, query.span),
                 unmeasured=self._unmeasured(self._pod(namespace, name).metadata.uid),
             )
-        return found
+        return details
 
     def _starts(self, namespace: str, name: str) -> tuple[PodStart, ...]:
         """Return the starts, also of a removed pod. Raises `LookupError` if the pod never
@@ -164,27 +164,31 @@ class Insights:
 
     def _unmeasured(self, uid: str) -> dict[str, str]:
         """Return the reason for each kind of usage that is not measured."""
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         network = self._metrics.networks.get(uid)
         if network is not None and network.interfaces is None:
-            found["network"] = OF_HOST if network.host_network else UNREPORTED_NETWORK
+            reasons["network"] = OF_HOST if network.host_network else UNREPORTED_NETWORK
         running = [stats for stats in self._metrics.stats if stats.pod_uid == uid]
         if running and all(stats.read is None for stats in running):
-            found["disk"] = UNREPORTED_DISK
+            reasons["disk"] = UNREPORTED_DISK
         sizes = self._metrics.sizes
-        if running and sizes.measured and all(sizes.of(one.id).layer is None for one in running):
-            found["storage"] = UNREPORTED_STORAGE
-        return found
+        if (
+            running
+            and sizes.measured
+            and all(sizes.of(stats.id).layer is None for stats in running)
+        ):
+            reasons["storage"] = UNREPORTED_STORAGE
+        return reasons
 
 
 def _usage(
     history: UsageHistory, namespace: str, name: str, since: float, span: float
 ) -> tuple[UsageSeries, ...]:
-    found: list[UsageSeries] = []
+    series: list[UsageSeries] = []
     for container in history.containers(namespace, name):
         points = history.points((namespace, name, container), since, span)
         cpu, memory, read, written, storage = points.columns
-        found.append(
+        series.append(
             UsageSeries(
                 container=container,
                 times=points.times,
@@ -195,7 +199,7 @@ def _usage(
                 storage=_known(storage),
             )
         )
-    return tuple(found)
+    return tuple(series)
 
 
 def _network(

@@ -78,12 +78,12 @@ class LayerSizes:
 
 
 def _log_sizes(paths: Mapping[str, str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for identity, path in paths.items():
         try:
             files = [path, *glob(f"{escape(path)}.*")]
-            found[identity] = sum(os.stat(file).st_size for file in files)
+            sizes[identity] = sum(os.stat(file).st_size for file in files)
         except OSError:
             # Not readable for this user, or just rotated away.
             continue
-    return found
+    return sizes

@@ -101,10 +101,10 @@ class Metrics:
         is sampled only as often as the history stores it."""
         if self._networks_at is not None and now - self._networks_at < SPACING - _SLACK:
             return ()
-        found = await self._runtime.sandbox_stats()
+        samples = await self._runtime.sandbox_stats()
         self._networks_at = now
-        self.networks = {one.pod_uid: one for one in found}
-        return found
+        self.networks = {sample.pod_uid: sample for sample in samples}
+        return samples
 
     async def _take(
         self, stats: Sequence[ContainerStats], networks: Sequence[SandboxStats], window: float
@@ -115,23 +115,25 @@ class Metrics:
         by_pod: dict[str, list[ContainerMetrics]] = {}
         readings: dict[tuple[str, str], CounterReading] = {}
         for part in slices(stats):
-            for one in part:
-                by_pod.setdefault(one.pod_uid, []).append(self._container(one, at, readings))
+            for sample in part:
+                by_pod.setdefault(sample.pod_uid, []).append(self._container(sample, at, readings))
             await asyncio.sleep(0)
         if networks:
             for part in slices(networks):
-                for one in part:
-                    self._network(one, at, readings)
+                for sample in part:
+                    self._network(sample, at, readings)
                 await asyncio.sleep(0)
         else:
-            kept = {(one.id, n) for one in self.networks.values() for n in ("received", "sent")}
+            kept = {
+                (network.id, n) for network in self.networks.values() for n in ("received", "sent")
+            }
             readings |= {key: self._readings[key] for key in kept & self._readings.keys()}
         self._readings = readings
-        found: list[PodMetrics] = []
+        pods: list[PodMetrics] = []
         for part in slices(tuple(by_pod.items())):
-            found += self._pod_metrics(part, window)
+            pods += self._pod_metrics(part, window)
             await asyncio.sleep(0)
-        return tuple(found)
+        return tuple(pods)
 
     def _container(
         self, stats: ContainerStats, at: float, readings: dict[tuple[str, str], CounterReading]
@@ -143,8 +145,8 @@ class Metrics:
         observed = self._cache.get(stats.pod_uid)
         if observed is not None:
             key = (observed.namespace, observed.name, stats.name)
-            known = (read, written, None if storage is None else float(storage))
-            values = [NOT_MEASURED if value is None else value for value in known]
+            measured = (read, written, None if storage is None else float(storage))
+            values = [NOT_MEASURED if value is None else value for value in measured]
             self.history.add(at, key, (cores * 1000, stats.memory, *values))
         usage = {"cpu": _nano(cores), "memory": str(stats.memory)}
         return ContainerMetrics(name=stats.name, usage=usage)
@@ -156,8 +158,8 @@ class Metrics:
         if stats.interfaces is None or observed is None:
             return
         sums = {
-            "received": sum(one.received for one in stats.interfaces),
-            "sent": sum(one.sent for one in stats.interfaces),
+            "received": sum(interface.received for interface in stats.interfaces),
+            "sent": sum(interface.sent for interface in stats.interfaces),
         }
         rates = [self._rate(stats.id, n, v, stats, readings) for n, v in sums.items()]
         values = [NOT_MEASURED if value is None else value for value in rates]
@@ -207,14 +209,14 @@ class Metrics:
         node, pods = await self.node(), await self.pods()
         cores = {
             (pod.metadata.namespace, pod.metadata.name): {
-                one.name: _from_nano(one.usage["cpu"]) for one in pod.containers
+                container.name: _from_nano(container.usage["cpu"]) for container in pod.containers
             }
             for pod in pods
         }
         by_pod: dict[str, list[ContainerStats]] = {}
         for stats in self.stats:
             by_pod.setdefault(stats.pod_uid, []).append(stats)
-        found: list[PodSummary] = []
+        summaries: list[PodSummary] = []
         for part in slices(tuple(by_pod.items())):
             for uid, stats in part:
                 observed = self._cache.get(uid)
@@ -223,9 +225,9 @@ class Metrics:
                     network = self.networks.get(uid)
                     cores_of, size_of = pod_cores.get, self.sizes.of
                     sample = PodSample(observed, tuple(stats), network, cores_of, size_of)
-                    found.append(pod_summary(sample))
+                    summaries.append(pod_summary(sample))
             await asyncio.sleep(0)
-        return Summary(node=self._node_summary(node), pods=tuple(found))
+        return Summary(node=self._node_summary(node), pods=tuple(summaries))
 
     async def measured(self) -> MetricSamples:
         """Return the samples for ``/metrics/resource`` and ``/metrics/cadvisor``."""
@@ -307,8 +309,8 @@ class Metrics:
             cores = sum(_from_nano(c.usage["cpu"]) for pod in pods for c in pod.containers)
             memory = sum(stats.memory for stats in self.stats)
             return self._node_of(cores, memory, None, CACHED_FOR)
-        found = await self._node_reader.figures(info.root_dir)
-        return self._node_of(found.cores, found.memory, found.storage, found.window)
+        figures = await self._node_reader.figures(info.root_dir)
+        return self._node_of(figures.cores, figures.memory, figures.storage, figures.window)
 
     def _node_of(
         self, cores: float | None, memory: int, storage: int | None, window: float

@@ -36,13 +36,14 @@ class PodSample:
 def pod_summary(sample: PodSample) -> PodSummary:
     """Return the summary of a pod with at least one running container."""
     observed = sample.observed
-    newest = max(sample.containers, key=lambda one: one.timestamp)
+    newest = max(sample.containers, key=lambda container: container.timestamp)
     time = rfc3339(newest.timestamp)
     containers = tuple(
-        _container(sample, one) for one in sorted(sample.containers, key=lambda one: one.name)
+        _container(sample, container)
+        for container in sorted(sample.containers, key=lambda container: container.name)
     )
     sandbox = observed.sandboxes[0] if observed.sandboxes else None
-    rates = [one.cpu.usageNanoCores for one in containers if one.cpu is not None]
+    rates = [container.cpu.usageNanoCores for container in containers if container.cpu is not None]
     return PodSummary(
         podRef=PodReference(name=observed.name, namespace=observed.namespace, uid=observed.uid),
         startTime=None if sandbox is None else rfc3339(sandbox.created_at),
@@ -50,12 +51,14 @@ def pod_summary(sample: PodSample) -> PodSummary:
         cpu=CPUStats(
             time=time,
             usageNanoCores=_sum(rates),
-            usageCoreNanoSeconds=sum(one.cpu for one in sample.containers),
+            usageCoreNanoSeconds=sum(container.cpu for container in sample.containers),
         ),
-        memory=MemoryStats(time=time, workingSetBytes=sum(one.memory for one in sample.containers)),
+        memory=MemoryStats(
+            time=time, workingSetBytes=sum(container.memory for container in sample.containers)
+        ),
         network=_network(sample.network),
         ephemeralStorage=_storage(
-            time, [sample.size_of(one.id).total for one in sample.containers]
+            time, [sample.size_of(container.id).total for container in sample.containers]
         ),
     )
 
@@ -84,8 +87,8 @@ def _storage(time: str, sizes: Iterable[int | None]) -> FsStats | None:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) if measured else None
 
 
 def _network(stats: SandboxStats | None) -> NetworkStats | None:
@@ -93,13 +96,13 @@ def _network(stats: SandboxStats | None) -> NetworkStats | None:
         return None
     interfaces = tuple(
         InterfaceStats(
-            name=one.name,
-            rxBytes=one.received,
-            rxErrors=one.receive_errors,
-            txBytes=one.sent,
-            txErrors=one.send_errors,
+            name=interface.name,
+            rxBytes=interface.received,
+            rxErrors=interface.receive_errors,
+            txBytes=interface.sent,
+            txErrors=interface.send_errors,
         )
-        for one in stats.interfaces
+        for interface in stats.interfaces
     )
     first = interfaces[0]
     return NetworkStats(

@@ -28,8 +28,8 @@ RESIZE: Final = ("PodResizePending", "PodResizeInProgress")
 """Conditions of a resize: passed in with each status, placed between kept and computed ones."""
 
 
-def _names(words: str, names: Sequence[str]) -> list[str]:
-    return [f"containers with {words} status: [{' '.join(names)}]"] if names else []
+def _names(state: str, names: Sequence[str]) -> list[str]:
+    return [f"containers with {state} status: [{' '.join(names)}]"] if names else []
 
 
 def _condition(kind: str, true: bool, reason: str = "", message: str = "") -> PodCondition:
@@ -40,11 +40,11 @@ def _condition(kind: str, true: bool, reason: str = "", message: str = "") -> Po
 
 def _started_before(pod: Pod, statuses: dict[str, ContainerStatus]) -> bool:
     """Return True if a regular container runs or ran, so that initialization has finished."""
-    found = (statuses.get(container.name) for container in pod.spec.containers)
+    regular = (statuses.get(container.name) for container in pod.spec.containers)
     return any(
         status is not None
         and (status.state.running is not None or status.state.terminated is not None)
-        for status in found
+        for status in regular
     )
 
 
@@ -59,16 +59,18 @@ def initialized_condition(
     init = pod.spec.initContainers
     if init and not statuses:
         return _condition(INITIALIZED, False, "UnknownContainerStatuses")
-    unknown = [one.name for one in init if one.name not in statuses]
+    unknown = [container.name for container in init if container.name not in statuses]
     incomplete = [
-        one.name for one in init if one.name in statuses and not _init_done(one, statuses[one.name])
+        container.name
+        for container in init
+        if container.name in statuses and not _init_done(container, statuses[container.name])
     ]
     if phase == SUCCEEDED and not unknown:
         return _condition(INITIALIZED, True, "PodCompleted")
     if _started_before(pod, statuses) or not (unknown or incomplete):
         return _condition(INITIALIZED, True)
-    words = [*_names("unknown", unknown), *_names("incomplete", incomplete)]
-    return _condition(INITIALIZED, False, "ContainersNotInitialized", ", ".join(words))
+    problems = [*_names("unknown", unknown), *_names("incomplete", incomplete)]
+    return _condition(INITIALIZED, False, "ContainersNotInitialized", ", ".join(problems))
 
 
 def containers_ready_condition(
@@ -77,17 +79,17 @@ def containers_ready_condition(
     """Return ``ContainersReady``: True if every sidecar and regular container is ready."""
     if not statuses:
         return _condition(CONTAINERS_READY, False, "UnknownContainerStatuses")
-    counted = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
-    counted += [one.name for one in pod.spec.containers]
+    counted = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
+    counted += [container.name for container in pod.spec.containers]
     unknown = [name for name in counted if name not in statuses]
     unready = [name for name in counted if name in statuses and not statuses[name].ready]
     if phase == SUCCEEDED and not unknown:
         return _condition(CONTAINERS_READY, False, "PodCompleted")
     if phase == FAILED:
         return _condition(CONTAINERS_READY, False, "PodFailed")
-    words = [*_names("unknown", unknown), *_names("unready", unready)]
-    if words:
-        return _condition(CONTAINERS_READY, False, "ContainersNotReady", ", ".join(words))
+    problems = [*_names("unknown", unknown), *_names("unready", unready)]
+    if problems:
+        return _condition(CONTAINERS_READY, False, "ContainersNotReady", ", ".join(problems))
     return _condition(CONTAINERS_READY, True)
 
 
@@ -99,21 +101,21 @@ def ready_condition(
     if containers_ready.status != "True":
         return _condition(READY, False, containers_ready.reason, containers_ready.message)
     by_type = {condition.type: condition for condition in existing}
-    words: list[str] = []
+    problems: list[str] = []
     for gate in pod.spec.readinessGates:
-        found = by_type.get(gate.conditionType)
-        if found is None:
-            words.append(
+        condition = by_type.get(gate.conditionType)
+        if condition is None:
+            problems.append(
                 "corresponding condition of pod readiness gate"
                 f' "{gate.conditionType}" does not exist.'
             )
-        elif found.status != "True":
-            words.append(
+        elif condition.status != "True":
+            problems.append(
                 f'the status of pod readiness gate "{gate.conditionType}" is not "True",'
-                f" but {found.status}"
+                f" but {condition.status}"
             )
-    if words:
-        return _condition(READY, False, "ReadinessGatesNotReady", ", ".join(words))
+    if problems:
+        return _condition(READY, False, "ReadinessGatesNotReady", ", ".join(problems))
     return _condition(READY, True)
 
 
@@ -125,14 +127,16 @@ def restarting_all_condition(pod: Pod, triggered: bool, phase: str) -> PodCondit
         reason = "PodCompleted" if phase == SUCCEEDED else "PodFailed"
         return _condition(RESTARTING_ALL, False, reason)
     if triggered:
-        words = "container exited with restart policy rule"
-        return _condition(RESTARTING_ALL, True, "RestartAllContainersStarted", words)
+        message = "container exited with restart policy rule"
+        return _condition(RESTARTING_ALL, True, "RestartAllContainersStarted", message)
     return _condition(RESTARTING_ALL, False)
 
 
 def others_conditions(pod: Pod) -> tuple[PodCondition, ...]:
     """Return the conditions in the pod's source that other components set."""
-    return tuple(one for one in pod.status.conditions if one.type not in (*OWNED, *RESIZE))
+    return tuple(
+        condition for condition in pod.status.conditions if condition.type not in (*OWNED, *RESIZE)
+    )
 
 
 def _dated(condition: PodCondition, previous: PodCondition | None, now: datetime) -> PodCondition:
@@ -160,18 +164,18 @@ def pod_conditions(
     """
     by_name = {status.name: status for status in statuses}
     foreign = list(others_conditions(pod))
-    known = {one.type for one in foreign}
+    kinds = {condition.type for condition in foreign}
     foreign += [
-        one
-        for one in previous
+        condition
+        for condition in previous
         # In the record of an API pod, only DisruptionTarget can be missing so far.
-        if one.type not in (*OWNED, *RESIZE, *known)
-        and (is_static(pod) or one.type == DISRUPTION_TARGET)
+        if condition.type not in (*OWNED, *RESIZE, *kinds)
+        and (is_static(pod) or condition.type == DISRUPTION_TARGET)
     ]
     foreign += resize
     # DisruptionTarget is the last condition before ours.
-    foreign.sort(key=lambda one: one.type == DISRUPTION_TARGET)
-    before = {one.type: one for one in previous}
+    foreign.sort(key=lambda condition: condition.type == DISRUPTION_TARGET)
+    before = {condition.type: condition for condition in previous}
     initialized = initialized_condition(pod, by_name, phase)
     was = before.get(INITIALIZED)
     if sandbox_ready and has_restart_all_rule(pod) and was is not None and was.status == "True":
@@ -188,8 +192,10 @@ def pod_conditions(
     restarting = restarting_all_condition(pod, restarting_all, phase)
     if restarting is not None:
         conditions.append(restarting)
-    dated = [_dated(one, before.get(one.type), now) for one in conditions]
+    dated = [_dated(condition, before.get(condition.type), now) for condition in conditions]
     generation = pod.metadata.generation
     if generation:
-        dated = [msgspec.structs.replace(one, observedGeneration=generation) for one in dated]
+        dated = [
+            msgspec.structs.replace(condition, observedGeneration=generation) for condition in dated
+        ]
     return (*foreign, *dated)

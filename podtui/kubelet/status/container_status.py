@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from podtui.api.v1 import (
     ContainerUser,
     LinuxContainerUser,
     Pod,
+    PodCondition,
     PodStatus,
     ResourceRequirements,
     VolumeMount,
@@ -32,10 +33,12 @@ from podtui.kubelet.containers.container_config import stop_signal
 from podtui.kubelet.containers.mounts import is_recursive_read_only
 from podtui.kubelet.containers.restart import init_failed, init_restarts_after, should_restart
 from podtui.kubelet.pleg.observer import cut, message_limit
+from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.status.conditions import RESTARTING_ALL as RESTARTING_ALL_CONDITION
 from podtui.kubelet.status.phase import RESTARTING_ALL
 from podtui.kubelet.types import (
     ConfigError,
+    NodeContext,
     ObservedContainer,
     ObservedPod,
     ProbeResult,
@@ -65,20 +68,36 @@ def lost(message: str, reason: str = STATUS_UNKNOWN) -> ContainerState:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """What the kubelet knows of a pod besides its spec.
+
+    ``previous`` is the last status of this UID, ``recorded`` the one from before this kubelet
+    started.
+    """
+
+    observed: ObservedPod
+    probes: ProbeView
+    previous: PodStatus | None = None
+    recorded: PodStatus | None = None
+    waiting: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Why each container's last start failed: (reason, message)."""
+    resize: tuple[PodCondition, ...] = ()
+    """The conditions of a resize."""
+    actuated: Allocation | None = None
+    """The resources last sent to the engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Context:
     """The inputs for the statuses of all containers of one pod."""
 
     pod: Pod
-    observed: ObservedPod
-    probes: ProbeView
+    view: PodView
+    node: NodeContext
     previous: Mapping[str, ContainerStatus]
     restarting_all: bool
-    waiting: Mapping[str, tuple[str, str]]
-    runtime_name: str
-    recursive_read_only: bool
     regular_created: bool
-    stop_signals: bool
     actuated: Mapping[str, ResourceRequirements]
 
 
@@ -107,38 +126,38 @@ def _read_only_mode(mount: VolumeMount, supported: bool) -> str:
     return "Enabled" if recursive else "Disabled"
 
 
-def _user(one: ObservedContainer) -> ContainerUser | None:
+def _user(container: ObservedContainer) -> ContainerUser | None:
     """Return the user of the first process, None if the runtime does not report it."""
-    if one.user is None:
+    if container.user is None:
         return None
-    uid, gid, groups = one.user
+    uid, gid, groups = container.user
     return ContainerUser(linux=LinuxContainerUser(uid=uid, gid=gid, supplementalGroups=groups))
 
 
-def _state(one: ObservedContainer, view: _View, was_running: bool) -> ContainerState:
-    if one.state is Observed.RUNNING:
+def _state(instance: ObservedContainer, context: _Context, was_running: bool) -> ContainerState:
+    if instance.state is Observed.RUNNING:
         return ContainerState(
-            running=ContainerStateRunning(startedAt=optional_rfc3339(one.started_at))
+            running=ContainerStateRunning(startedAt=optional_rfc3339(instance.started_at))
         )
-    if one.state is Observed.EXITED:
+    if instance.state is Observed.EXITED:
         return ContainerState(
             terminated=ContainerStateTerminated(
-                exitCode=one.exit_code,
-                reason=one.reason,
-                message=cut(one.message, message_limit(view.pod)),
-                startedAt=optional_rfc3339(one.started_at) or NEVER_STARTED,
-                finishedAt=optional_rfc3339(one.finished_at),
-                containerID=f"{view.runtime_name}://{one.id}",
+                exitCode=instance.exit_code,
+                reason=instance.reason,
+                message=cut(instance.message, message_limit(context.pod)),
+                startedAt=optional_rfc3339(instance.started_at) or NEVER_STARTED,
+                finishedAt=optional_rfc3339(instance.finished_at),
+                containerID=f"{context.node.runtime_name}://{instance.id}",
             )
         )
-    if one.state is Observed.UNKNOWN and was_running:
+    if instance.state is Observed.UNKNOWN and was_running:
         return lost(LOST_WHEN_TERMINATED)
     return _waiting()
 
 
-def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
+def _base(container: Container, context: _Context, init: bool) -> ContainerStatus:
     """Return the status of a container that the runtime does not know."""
-    has_init = bool(view.pod.spec.initContainers)
+    has_init = bool(context.pod.spec.initContainers)
     status = ContainerStatus(
         name=container.name,
         image=container.image,
@@ -147,9 +166,9 @@ def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
         restartCount=0,
         state=_waiting("PodInitializing" if has_init else "ContainerCreating"),
     )
-    old = view.previous.get(container.name)
+    old = context.previous.get(container.name)
     ran = old is not None and (old.state.terminated or old.state.running)
-    if old is not None and ran and view.restarting_all:
+    if old is not None and ran and context.restarting_all:
         # This includes the container that triggered the restart.
         return msgspec.structs.replace(
             status,
@@ -159,7 +178,7 @@ def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
         )
     if old is not None and old.state.terminated is not None:
         return old
-    if init and view.regular_created and not is_sidecar(container):
+    if init and context.regular_created and not is_sidecar(container):
         state = ContainerState(
             terminated=ContainerStateTerminated(
                 exitCode=0, reason="Completed", message=INIT_FORGOTTEN
@@ -180,20 +199,20 @@ def _from_runtime(
     container: Container,
     newest: ObservedContainer,
     before: ObservedContainer | None,
-    view: _View,
+    context: _Context,
 ) -> ContainerStatus:
-    old = view.previous.get(container.name)
+    old = context.previous.get(container.name)
     was_running = old is not None and old.state.running is not None
-    state = _state(newest, view, was_running)
+    state = _state(newest, context, was_running)
     last = ContainerState()
     if before is not None:
-        last = _state(before, view, was_running=False)
+        last = _state(before, context, was_running=False)
         if last.waiting is not None:
             last = ContainerState()
     elif old is not None and newest.restart_count and old.restartCount == newest.restart_count:
         last = old.lastState
     unknown_end = newest.state is Observed.UNKNOWN and was_running
-    container_id = f"{view.runtime_name}://{newest.id}"
+    container_id = f"{context.node.runtime_name}://{newest.id}"
     same = was_running and old is not None and old.containerID == container_id
     return ContainerStatus(
         name=container.name,
@@ -206,58 +225,63 @@ def _from_runtime(
         lastState=last,
         user=_user(newest),
         resources=container_resources_status(
-            container, newest, actuated=view.actuated.get(container.name), old=old if same else None
+            container,
+            newest,
+            actuated=context.actuated.get(container.name),
+            old=old if same else None,
         ),
         allocatedResources=canonical_resources(container.resources).requests,
-        stopSignal=stop_signal(container) if view.stop_signals else "",
+        stopSignal=stop_signal(container) if context.node.stop_signals else "",
     )
 
 
 def _to_be_started(
-    container: Container, newest: ObservedContainer | None, view: _View, init: bool
+    container: Container, newest: ObservedContainer | None, context: _Context, init: bool
 ) -> bool:
     if newest is None or not init or is_sidecar(container):
-        return should_restart(view.pod, container, newest)
-    if newest.state is Observed.RUNNING or view.regular_created:
+        return should_restart(context.pod, container, newest)
+    if newest.state is Observed.RUNNING or context.regular_created:
         return False
     if newest.state is Observed.EXITED:
-        again = init_restarts_after(view.pod, container, newest.exit_code)
+        again = init_restarts_after(context.pod, container, newest.exit_code)
         return init_failed(newest) and again
     return True
 
 
-def _started(container: Container, newest: ObservedContainer | None, view: _View) -> bool:
+def _started(container: Container, newest: ObservedContainer | None, context: _Context) -> bool:
     if newest is None or newest.state is not Observed.RUNNING:
         return False
     if container.startupProbe is None:
         return True
-    result = view.probes.startup.get(newest.id)
+    result = context.view.probes.startup.get(newest.id)
     if result is not None:
         return result is ProbeResult.SUCCESS
-    old = view.previous.get(container.name)
-    same = old is not None and old.containerID == f"{view.runtime_name}://{newest.id}"
+    old = context.previous.get(container.name)
+    same = old is not None and old.containerID == f"{context.node.runtime_name}://{newest.id}"
     return same and old is not None and bool(old.started)
 
 
 def _ready(
-    container: Container, newest: ObservedContainer | None, started: bool, view: _View
+    container: Container, newest: ObservedContainer | None, started: bool, context: _Context
 ) -> bool:
     if newest is None or not started:
         return False
     if container.readinessProbe is None:
         return True
-    return view.probes.readiness.get(newest.id) is ProbeResult.SUCCESS
+    return context.view.probes.readiness.get(newest.id) is ProbeResult.SUCCESS
 
 
-def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
-    seen = [one for one in view.observed.containers if one.name == container.name][:2]
+def _status(container: Container, context: _Context, init: bool) -> ContainerStatus:
+    seen = [
+        instance for instance in context.view.observed.containers if instance.name == container.name
+    ][:2]
     newest = seen[0] if seen else None
     if newest is None:
-        status = _base(container, view, init)
+        status = _base(container, context, init)
     else:
-        status = _from_runtime(container, newest, seen[1] if len(seen) > 1 else None, view)
-    cached = view.waiting.get(container.name)
-    if cached is not None and _to_be_started(container, newest, view, init):
+        status = _from_runtime(container, newest, seen[1] if len(seen) > 1 else None, context)
+    cached = context.view.waiting.get(container.name)
+    if cached is not None and _to_be_started(container, newest, context, init):
         last = status.state if status.state.terminated is not None else status.lastState
         status = msgspec.structs.replace(status, lastState=last, state=_waiting(*cached))
     if init and not is_sidecar(container):
@@ -265,19 +289,19 @@ def _status(container: Container, view: _View, init: bool) -> ContainerStatus:
         started = newest is not None and newest.state is Observed.RUNNING
         ready = ended is not None and ended.exitCode == 0
     else:
-        started = _started(container, newest, view)
-        ready = _ready(container, newest, started, view)
+        started = _started(container, newest, context)
+        ready = _ready(container, newest, started, context)
     return msgspec.structs.replace(
         status,
         started=started,
         ready=ready,
-        volumeMounts=_mounts(container, recursive=view.recursive_read_only),
+        volumeMounts=_mounts(container, recursive=context.node.recursive_read_only),
     )
 
 
-def _ephemeral_status(container: Container, view: _View) -> ContainerStatus:
+def _ephemeral_status(container: Container, context: _Context) -> ContainerStatus:
     """Return the status with ``started`` unset and ``ready`` False: neither applies here."""
-    status = _status(container, view, init=False)
+    status = _status(container, context, init=False)
     return msgspec.structs.replace(status, started=None, ready=False)
 
 
@@ -285,59 +309,42 @@ Statuses = tuple[ContainerStatus, ...]
 
 
 def container_statuses(
-    pod: Pod,
-    observed: ObservedPod,
-    probes: ProbeView,
-    *,
-    previous: PodStatus | None,
-    waiting: Mapping[str, tuple[str, str]],
-    runtime_name: str,
-    recursive_read_only: bool,
-    regular_created: bool,
-    stop_signals: bool = False,
-    actuated: Mapping[str, ResourceRequirements] | None = None,
+    pod: Pod, view: PodView, node: NodeContext
 ) -> tuple[Statuses, Statuses, Statuses]:
     """Return the statuses of init, regular and ephemeral containers.
 
-    Init containers are in spec order, the others sorted by name.
-
-    The newest instance gives the state, the one before it ``lastState``. ``waiting`` holds, by
-    container, why its last start failed. ``regular_created``: a regular container was created.
-    ``recursive_read_only``: the engine supports such mounts. ``actuated`` holds, by container, the
-    resources last sent to the engine. ``stop_signals``: the feature gate ``ContainerStopSignals``
-    is on.
+    Init containers are in spec order, the others sorted by name. The newest instance gives the
+    state, the one before it ``lastState``.
     """
-    known = previous or PodStatus()
-    view = _View(
+    previous = view.previous or PodStatus()
+    regular_names = {container.name for container in pod.spec.containers}
+    context = _Context(
         pod=pod,
-        observed=observed,
-        probes=probes,
+        view=view,
+        node=node,
         previous={
-            one.name: one
-            for one in (
-                *known.initContainerStatuses,
-                *known.containerStatuses,
-                *known.ephemeralContainerStatuses,
+            status.name: status
+            for status in (
+                *previous.initContainerStatuses,
+                *previous.containerStatuses,
+                *previous.ephemeralContainerStatuses,
             )
         },
         restarting_all=any(
-            one.type == RESTARTING_ALL_CONDITION and one.status == "True"
-            for one in known.conditions
+            condition.type == RESTARTING_ALL_CONDITION and condition.status == "True"
+            for condition in previous.conditions
         ),
-        waiting=waiting,
-        runtime_name=runtime_name,
-        recursive_read_only=recursive_read_only,
-        regular_created=regular_created,
-        stop_signals=stop_signals,
-        actuated=actuated or {},
+        regular_created=any(
+            instance.name in regular_names for instance in view.observed.containers
+        ),
+        actuated={} if view.actuated is None else view.actuated.containers,
     )
-    init = tuple(_status(one, view, init=True) for one in pod.spec.initContainers)
-    regular = sorted(pod.spec.containers, key=lambda one: one.name)
-    ephemeral = sorted(ephemeral_containers(pod), key=lambda one: one.name)
+    regular = sorted(pod.spec.containers, key=lambda container: container.name)
+    ephemeral = sorted(ephemeral_containers(pod), key=lambda container: container.name)
     return (
-        init,
-        tuple(_status(one, view, init=False) for one in regular),
-        tuple(_ephemeral_status(one, view) for one in ephemeral),
+        tuple(_status(container, context, init=True) for container in pod.spec.initContainers),
+        tuple(_status(container, context, init=False) for container in regular),
+        tuple(_ephemeral_status(container, context) for container in ephemeral),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,7 +13,6 @@ from podtui.api.pods import is_sidecar
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
 from podtui.kubelet.containers.restart import restart_all_triggers
-from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.sandbox.sandbox import sandbox_changed, sorted_pod_ips
 from podtui.kubelet.status.conditions import (
     CONTAINERS_READY,
@@ -26,9 +24,14 @@ from podtui.kubelet.status.conditions import (
     RESTARTING_ALL,
     pod_conditions,
 )
-from podtui.kubelet.status.container_status import LOST_WHEN_TERMINATED, container_statuses, lost
+from podtui.kubelet.status.container_status import (
+    LOST_WHEN_TERMINATED,
+    PodView,
+    container_statuses,
+    lost,
+)
 from podtui.kubelet.status.phase import FAILED, TERMINAL, pod_phase
-from podtui.kubelet.types import AdmitResult, ObservedPod, ProbeView
+from podtui.kubelet.types import AdmitResult, NodeContext, ObservedPod
 from podtui.runtime.protocol import SandboxState
 
 DEADLINE_REASON: Final = "DeadlineExceeded"
@@ -63,12 +66,10 @@ def _created_in_newest_sandbox(pod: Pod, observed: ObservedPod) -> bool:
         return False
     names = {container.name for container in pod.spec.containers}
     newest = observed.sandboxes[0].id
-    return any(one.name in names and one.sandbox_id == newest for one in observed.containers)
-
-
-def _any_regular(pod: Pod, observed: ObservedPod) -> bool:
-    names = {container.name for container in pod.spec.containers}
-    return any(one.name in names for one in observed.containers)
+    return any(
+        container.name in names and container.sandbox_id == newest
+        for container in observed.containers
+    )
 
 
 def _ips(
@@ -83,48 +84,17 @@ def _ips(
 
 
 def pod_status(
-    pod: Pod,
-    observed: ObservedPod,
-    probes: ProbeView,
-    *,
-    now: datetime,
-    previous: PodStatus | None,
-    waiting: Mapping[str, tuple[str, str]],
-    host_ips: tuple[str, ...] = (),
-    runtime_name: str = "docker",
-    recursive_read_only: bool = False,
-    terminal: bool = False,
-    strict: bool = False,
-    stop_signals: bool = False,
-    resize: tuple[PodCondition, ...] = (),
-    actuated: Allocation | None = None,
-    recorded: PodStatus | None = None,
+    pod: Pod, view: PodView, node: NodeContext, *, now: datetime, terminal: bool = False
 ) -> PodStatus:
     """Compute the complete status, as a kubelet reports it. ``pod`` is as allocated.
 
-    ``previous`` is the last status of this UID: unchanged parts keep their times, and a terminal
-    phase stays. ``waiting`` holds why each container's last start failed: (reason, message).
-    ``terminal`` is set for the last status of a pod that was torn down. ``host_ips`` are the
-    node's addresses, primary first; ``strict`` leaves them out of static pods as a
-    standalone kubelet does.
-    ``resize`` are the conditions of a resize, ``actuated`` the resources last sent to the engine;
-    ``recursive_read_only``: the engine supports such mounts; ``stop_signals``: the gate
-    ``ContainerStopSignals`` is on. ``recorded`` is the pod's status from before this kubelet
-    started.
+    Parts that did not change since the previous status keep their times, and a terminal phase
+    stays. ``terminal`` is set for the last status of a pod that was torn down. In strict mode,
+    static pods have no addresses of the node, as with a standalone kubelet.
     """
-    node_ips = () if strict and is_static(pod) else host_ips
-    init, regular, ephemeral = container_statuses(
-        pod,
-        observed,
-        probes,
-        previous=previous,
-        waiting=waiting,
-        runtime_name=runtime_name,
-        recursive_read_only=recursive_read_only,
-        regular_created=_any_regular(pod, observed),
-        stop_signals=stop_signals,
-        actuated=None if actuated is None else actuated.containers,
-    )
+    observed, previous = view.observed, view.previous
+    node_ips = () if node.strict and is_static(pod) else node.host_ips
+    init, regular, ephemeral = container_statuses(pod, view, node)
     phase = pod_phase(
         pod,
         (*init, *regular),
@@ -139,7 +109,7 @@ def pod_status(
         phase, reason, message = FAILED, DEADLINE_REASON, DEADLINE_MESSAGE
     elif previous is not None and previous.phase == phase:
         reason, message = previous.reason, previous.message
-    ips = _ips(pod, observed, node_ips, recorded if previous is None else previous)
+    ips = _ips(pod, observed, node_ips, view.recorded if previous is None else previous)
     conditions = pod_conditions(
         pod,
         (*init, *regular),
@@ -148,7 +118,7 @@ def pod_status(
         restarting_all=bool(restart_all_triggers(pod, observed)),
         previous=() if previous is None else previous.conditions,
         now=now,
-        resize=resize,
+        resize=view.resize,
     )
     resources = pod_resources(pod)
     started = previous.startTime if previous is not None and previous.startTime else rfc3339(now)
@@ -209,8 +179,8 @@ def status_ended_by(
             message=disruption,
             lastTransitionTime=rfc3339(now),
         )
-        others = [one for one in conditions if one.type != DISRUPTION_TARGET]
-        foreign = sum(1 for one in others if one.type not in OWNED)
+        others = [condition for condition in conditions if condition.type != DISRUPTION_TARGET]
+        foreign = sum(1 for condition in others if condition.type not in OWNED)
         conditions = (*others[:foreign], mark, *others[foreign:])
     return msgspec.structs.replace(
         status, phase=FAILED, reason=reason, message=message, conditions=conditions
@@ -237,12 +207,15 @@ def _regular_containers_were_due(pod: Pod) -> bool:
     """
     if not pod.spec.initContainers:
         return True
-    if any(_ever_started(one) for one in pod.status.containerStatuses):
+    if any(_ever_started(status) for status in pod.status.containerStatuses):
         return True
     if not pod.status.initContainerStatuses:
         return False
     last = pod.status.initContainerStatuses[-1]
-    if any(one.name == last.name and is_sidecar(one) for one in pod.spec.initContainers):
+    if any(
+        container.name == last.name and is_sidecar(container)
+        for container in pod.spec.initContainers
+    ):
         return last.state.running is not None and bool(last.started)
     ends = (last.lastState.terminated, last.state.terminated)
     return any(end is not None and end.exitCode == 0 for end in ends)
@@ -256,7 +229,8 @@ def final_status(pod: Pod, status: PodStatus) -> PodStatus:
     terminal, or the pod static.
     """
     init = status.initContainerStatuses
-    reached = max((index for index, one in enumerate(init) if _ever_started(one)), default=0)
+    started = (index for index, container in enumerate(init) if _ever_started(container))
+    reached = max(started, default=0)
     phase = status.phase
     if phase not in TERMINAL and not is_static(pod):
         phase = FAILED
@@ -265,7 +239,8 @@ def final_status(pod: Pod, status: PodStatus) -> PodStatus:
         status,
         phase=phase,
         initContainerStatuses=tuple(
-            _finished(one) if index <= reached else one for index, one in enumerate(init)
+            _finished(container) if index <= reached else container
+            for index, container in enumerate(init)
         ),
         containerStatuses=tuple(map(_finished, regular))
         if _regular_containers_were_due(pod)
@@ -277,8 +252,8 @@ def _with_container(
     statuses: tuple[ContainerStatus, ...], container_id: str, **changes: bool
 ) -> tuple[ContainerStatus, ...]:
     return tuple(
-        msgspec.structs.replace(one, **changes) if one.containerID == container_id else one
-        for one in statuses
+        msgspec.structs.replace(status, **changes) if status.containerID == container_id else status
+        for status in statuses
     )
 
 
@@ -290,10 +265,10 @@ def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
     return msgspec.structs.replace(
         status,
         conditions=tuple(
-            msgspec.structs.replace(one, status="True", lastTransitionTime=rfc3339(now))
-            if one.type == READY_TO_START and one.status != "True"
-            else one
-            for one in status.conditions
+            msgspec.structs.replace(condition, status="True", lastTransitionTime=rfc3339(now))
+            if condition.type == READY_TO_START and condition.status != "True"
+            else condition
+            for condition in status.conditions
         ),
     )
 
@@ -308,7 +283,8 @@ def merge_readiness(
     """
     every = (*status.initContainerStatuses, *status.containerStatuses)
     running = any(
-        one.containerID == container_id and one.state.running is not None for one in every
+        container.containerID == container_id and container.state.running is not None
+        for container in every
     )
     is_ready = ready and running
     changed = msgspec.structs.replace(
@@ -318,7 +294,7 @@ def merge_readiness(
         ),
         containerStatuses=_with_container(status.containerStatuses, container_id, ready=is_ready),
     )
-    kept = {one.type: one for one in status.conditions}
+    kept = {condition.type: condition for condition in status.conditions}
     fresh = pod_conditions(
         pod,
         (*changed.initContainerStatuses, *changed.containerStatuses),
@@ -327,10 +303,12 @@ def merge_readiness(
         restarting_all=RESTARTING_ALL in kept and kept[RESTARTING_ALL].status == "True",
         previous=status.conditions,
         now=now,
-        resize=tuple(one for one in status.conditions if one.type in RESIZE),
+        resize=tuple(condition for condition in status.conditions if condition.type in RESIZE),
     )
     conditions = tuple(
-        one if one.type in (READY, CONTAINERS_READY) or one.type not in kept else kept[one.type]
-        for one in fresh
+        condition
+        if condition.type in (READY, CONTAINERS_READY) or condition.type not in kept
+        else kept[condition.type]
+        for condition in fresh
     )
     return msgspec.structs.replace(changed, conditions=conditions)

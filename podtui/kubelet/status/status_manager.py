@@ -327,8 +327,8 @@ class StatusManager:
         try:
             record = await self._pods.update(
                 entry.pod,
-                lambda found: structs.replace(
-                    found, status=merged_status(found.status, status, may_run=may_run)
+                lambda current: structs.replace(
+                    current, status=merged_status(current.status, status, may_run=may_run)
                 ),
             )
         except NotFound:
@@ -362,7 +362,7 @@ class StatusManager:
             return
         uid, mirror = entry.pod.metadata.uid, self._mirror(entry)
         if record is not None:
-            await self._pods.update(record, lambda found: renewed_mirror(found, mirror))
+            await self._pods.update(record, lambda current: renewed_mirror(current, mirror))
         else:
             # The first record has the UID of the static pod. After a deletion by a client, the
             # client must be able to see that this is another record.
@@ -395,10 +395,10 @@ def _count_terminations(before: PodStatus, after: PodStatus) -> None:
         ),
     }
     for container_type, (old, new) in of_type.items():
-        known = {one.name for one in old if one.state.terminated is not None}
-        for one in new:
-            ended = one.state.terminated
-            if ended is not None and one.name not in known:
+        ended_before = {status.name for status in old if status.state.terminated is not None}
+        for status in new:
+            ended = status.state.terminated
+            if ended is not None and status.name not in ended_before:
                 TERMINATED_CONTAINERS.labels(container_type, ended.exitCode, ended.reason).inc()
 
 
@@ -478,13 +478,13 @@ def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
     conditions = fresh.status.conditions
     computed = {*OWNED, *RESIZE, DISRUPTION_TARGET, *(item.type for item in conditions)}
     added = [item for item in record.status.conditions if item.type not in computed]
-    known, meta = record.metadata, fresh.metadata
-    kept = {name: value for name, value in known.annotations.items() if name not in _OWN}
+    former, meta = record.metadata, fresh.metadata
+    kept = {name: value for name, value in former.annotations.items() if name not in _OWN}
     return structs.replace(
         fresh,
         metadata=structs.replace(
-            known,
-            labels={**known.labels, **meta.labels},
+            former,
+            labels={**former.labels, **meta.labels},
             annotations={**kept, **meta.annotations},
             ownerReferences=meta.ownerReferences,
             deletionTimestamp=meta.deletionTimestamp,
@@ -519,8 +519,12 @@ def _merged_conditions(
     old: tuple[PodCondition, ...], new: tuple[PodCondition, ...], *, ended: bool
 ) -> tuple[PodCondition, ...]:
     """Keep the conditions of others, and add DisruptionTarget once the pod has ended."""
-    disruption = [one for one in new if one.type == DISRUPTION_TARGET and ended]
-    kept = [one for one in old if one.type not in (*OWNED, *RESIZE)]
+    disruption = [condition for condition in new if condition.type == DISRUPTION_TARGET and ended]
+    kept = [condition for condition in old if condition.type not in (*OWNED, *RESIZE)]
     if disruption:
-        kept = [one for one in kept if one.type != DISRUPTION_TARGET]
-    return (*kept, *disruption, *(one for one in new if one.type in (*OWNED, *RESIZE)))
+        kept = [condition for condition in kept if condition.type != DISRUPTION_TARGET]
+    return (
+        *kept,
+        *disruption,
+        *(condition for condition in new if condition.type in (*OWNED, *RESIZE)),
+    )

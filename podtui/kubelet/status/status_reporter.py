@@ -8,7 +8,6 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Pod, PodStatus, Volume
 from podtui.clock import Clock
 from podtui.errors import EngineError
-from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.containers.starter import ReasonCache
 from podtui.kubelet.events.recorder import NORMAL, WARNING
@@ -19,9 +18,10 @@ from podtui.kubelet.kubelet_metrics import (
     POD_START_TOTAL_SECONDS,
 )
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.kubelet.pleg.pleg import Engine
+from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.prober.state import Probes
 from podtui.kubelet.resize.resizes import PodResources
+from podtui.kubelet.status.container_status import PodView
 from podtui.kubelet.status.phase import PENDING, RUNNING
 from podtui.kubelet.status.pod_status import (
     DEADLINE_MESSAGE,
@@ -46,27 +46,21 @@ class StatusReporter:
     def __init__(
         self,
         *,
-        engine: Engine,
+        cache: PodCache,
         records: PodRecords,
         resources: PodResources,
         reasons: ReasonCache,
         probes: Probes,
         node: NodeManager,
         clock: Clock,
-        config: KubeletConfig,
     ) -> None:
-        self._link = engine.link
-        self._cache = engine.cache
-        self._statuses = records.statuses
-        self._events = records.events
-        self._timelines = records.timelines
-        self._allocations = resources.allocations
-        self._resizes = resources.resizes
+        self._cache = cache
+        self._records = records
+        self._resources = resources
         self._reasons = reasons
         self._probes = probes
         self._node = node
         self._clock = clock
-        self._config = config
         self.counts = RestartCounts()
 
     def observed(self, pod: Pod) -> ObservedPod:
@@ -80,12 +74,12 @@ class StatusReporter:
         self._set(pod, self.observed(pod))
 
     def cannot_observe(self, pod: Pod, error: EngineError) -> None:
-        self._events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
+        self._records.events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
 
     def waiting_for_name(self, pod: Pod) -> None:
         """Publish a first status while another pod with this full name has to end."""
-        if self._statuses.get(pod.metadata.uid) is None:
-            self._statuses.set(pod, pod.status)
+        if self._records.statuses.get(pod.metadata.uid) is None:
+            self._records.statuses.set(pod, pod.status)
 
     def of_pass(
         self,
@@ -99,29 +93,29 @@ class StatusReporter:
 
         Each pass emits an event if the pod is past its deadline.
         """
-        if past_deadline(pod, self._statuses.get(pod.metadata.uid), self._clock.now()):
-            self._events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
+        if past_deadline(pod, self._records.statuses.get(pod.metadata.uid), self._clock.now()):
+            self._records.events.pod(pod, NORMAL, DEADLINE_REASON, DEADLINE_MESSAGE)
         return self._set(pod, observed, terminal=terminal, decorate=decorate)
 
     def ended(self, pod: Pod, *, decorate: Decorate | None) -> None:
         """Publish the final status of a pod that ended and stays listed (kubelet.md §7.6)."""
         status = self.of_pass(pod, self.observed(pod), terminal=True, decorate=decorate)
-        self._statuses.set(pod, final_status(pod, status))
+        self._records.statuses.set(pod, final_status(pod, status))
 
     def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
         """Publish a readiness result at once, without a pass (kubelet.md §7.3)."""
-        status = self._statuses.get(pod.metadata.uid)
+        status = self._records.statuses.get(pod.metadata.uid)
         if status is not None:
-            name = f"{self._runtime_name}://{container_id}"
+            name = f"{self._node.context().runtime_name}://{container_id}"
             merged = merge_readiness(pod, status, name, ready=ready, now=self._clock.now())
-            self._statuses.set(pod, merged)
-            self._timelines.shown(pod, merged)
+            self._records.statuses.set(pod, merged)
+            self._records.timelines.shown(pod, merged)
 
     def show_sandbox(self, pod: Pod) -> None:
         """Publish that the sandbox is ready; the next pass publishes the rest."""
-        status = self._statuses.get(pod.metadata.uid)
+        status = self._records.statuses.get(pod.metadata.uid)
         if status is not None:
-            self._statuses.set(pod, sandbox_made(status, self._clock.now()))
+            self._records.statuses.set(pod, sandbox_made(status, self._clock.now()))
 
     def _set(
         self,
@@ -133,32 +127,30 @@ class StatusReporter:
     ) -> PodStatus:
         uid = pod.metadata.uid
         self.counts.observe(observed)
-        previous, recorded = self._statuses.get(uid), self._seed(uid)
+        previous, recorded = self._records.statuses.get(uid), self._seed(uid)
         status = pod_status(
-            self._allocations.allocated(pod),
-            observed,
-            self._probes.view(pod, observed),
+            self._resources.allocations.allocated(pod),
+            PodView(
+                observed=observed,
+                probes=self._probes.view(pod, observed),
+                previous=previous,
+                recorded=recorded,
+                waiting=self._reasons.of(uid),
+                resize=self._resources.resizes.conditions(uid, terminal=terminal),
+                actuated=self._resources.allocations.actuated(uid),
+            ),
+            self._node.context(),
             now=self._clock.now(),
-            previous=previous,
-            waiting=self._reasons.of(uid),
-            host_ips=self._node.host_ips,
-            runtime_name=self._runtime_name,
-            recursive_read_only=self._link.info is not None and self._link.info.recursive_read_only,
             terminal=terminal,
-            strict=self._config.strict,
-            stop_signals=self._config.gate(STOP_SIGNALS),
-            resize=self._resizes.conditions(uid, terminal=terminal),
-            actuated=self._allocations.actuated(uid),
-            recorded=recorded,
         )
         status = self.counts.show(uid, status, seed=recorded)
         if decorate is not None:
             status = decorate(status)
         if previous is not None and (previous.phase, status.phase) == (PENDING, RUNNING):
             self._count_start(pod, status)
-        self._statuses.set(pod, status)
-        self._timelines.observed(pod, observed)
-        self._timelines.shown(pod, status)
+        self._records.statuses.set(pod, status)
+        self._records.timelines.observed(pod, observed)
+        self._records.timelines.shown(pod, status)
         return status
 
     def _count_start(self, pod: Pod, status: PodStatus) -> None:
@@ -167,21 +159,17 @@ class StatusReporter:
         if seen is not None:
             POD_START_SECONDS.observe(max(0.0, now - seen))
         created = epoch(pod.metadata.creationTimestamp)
-        running = all(one.state.running is not None for one in status.containerStatuses)
+        running = all(container.state.running is not None for container in status.containerStatuses)
         if created is None or is_static(pod) or not running:
             return
         POD_START_TOTAL_SECONDS.observe(max(0.0, now - created))
         if all(map(_is_stateless, pod.spec.volumes)):
-            starts = self._timelines.starts(pod.metadata.namespace, pod.metadata.name)
+            starts = self._records.timelines.starts(pod.metadata.namespace, pod.metadata.name)
             others = pull_and_init_seconds(starts[0]) if starts else 0.0
             POD_START_SLI_SECONDS.observe(max(0.0, now - created - others))
 
-    @property
-    def _runtime_name(self) -> str:
-        return self._link.info.name if self._link.info else "docker"
-
     def _seed(self, uid: str) -> PodStatus | None:
-        seed = self._statuses.seed(uid)
+        seed = self._records.statuses.seed(uid)
         return None if seed is None else seed.status
 
 

@@ -53,26 +53,26 @@ class Documents:
         config_maps: dict[tuple[str, str], ConfigMap] = {}
         secrets: dict[tuple[str, str], Secret] = {}
         for key in references(pod).found:
-            found = await self._get(key, folder=is_static(pod))
-            if isinstance(found, ConfigMap):
-                config_maps[key[1:]] = found
-            elif found is not None:
-                secrets[key[1:]] = found
+            document = await self._get(key, folder=is_static(pod))
+            if isinstance(document, ConfigMap):
+                config_maps[key[1:]] = document
+            elif document is not None:
+                secrets[key[1:]] = document
         return PodDocuments(config_maps=config_maps, secrets=secrets)
 
     async def _get(self, key: ObjectKey, *, folder: bool) -> ConfigMap | Secret | None:
-        found = None
+        document = None
         if folder:
-            known = self._config_maps if key[0] == "ConfigMap" else self._secrets
-            found = known.get(key[1:])
-        return found or await self._source.get(key)
+            documents = self._config_maps if key[0] == "ConfigMap" else self._secrets
+            document = documents.get(key[1:])
+        return document or await self._source.get(key)
 
 
 def _kept(old: _ByName[_Document], new: _ByName[_Document]) -> _ByName[_Document]:
     frozen = {
-        name: known
-        for name, known in old.items()
-        if known.immutable and name in new and new[name] != known
+        name: document
+        for name, document in old.items()
+        if document.immutable and name in new and new[name] != document
     }
     for namespace, name in frozen:
         _LOG.warning("%s/%s is immutable: its change is ignored", namespace, name)
@@ -85,7 +85,7 @@ def _changed(old: _ByName[_Document], new: _ByName[_Document]) -> frozenset[Obje
     names = old.keys() | new.keys()
     pairs = ((old.get(name), new.get(name)) for name in names)
     return frozenset(
-        object_key(found)
+        object_key(document)
         for was, now in pairs
-        if was is not now and was != now and (found := was or now) is not None
+        if was is not now and was != now and (document := was or now) is not None
     )

@@ -177,11 +177,11 @@ def created_as(kind: str) -> Literal["", "Directory", "File"]:
     return _CREATED.get(kind, "")
 
 
-def host_path_problem(path: str, kind: str, found: HostPathKind) -> str:
+def host_path_problem(path: str, kind: str, actual: HostPathKind) -> str:
     """Return the kubelet's error message if the path is not of the type that ``hostPath.type``
     requires; empty if it is."""
-    wanted, words = _WANTED[kind]
-    return "" if found is wanted else f"hostPath type check failed: {path} is not {words}"
+    wanted, expected = _WANTED[kind]
+    return "" if actual is wanted else f"hostPath type check failed: {path} is not {expected}"
 
 
 # --- huge pages
@@ -218,7 +218,7 @@ def page_size(pod: Pod, medium: str, node: NodeView) -> int:
 
 def _requested_page_sizes(pod: Pod) -> Iterator[int]:
     spec = pod.spec
-    of_containers = [one.resources for one in (*spec.containers, *spec.initContainers)]
+    of_containers = [container.resources for container in (*spec.containers, *spec.initContainers)]
     for resources in (*of_containers, spec.resources or ResourceRequirements()):
         for name in resources.requests:
             if name.startswith(RESOURCE):

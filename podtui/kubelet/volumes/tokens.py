@@ -50,29 +50,29 @@ class PodTokens:
 
     async def of(self, pod: Pod) -> Tokens:
         """Return the tokens for the volumes that containers of the pod mount."""
-        found: dict[ServiceAccountTokenProjection, str | TokenError] = {}
+        tokens: dict[ServiceAccountTokenProjection, str | TokenError] = {}
         for projection in token_projections(pod):
             try:
-                found[projection] = (await self._current(pod, projection)).text
+                tokens[projection] = (await self._current(pod, projection)).text
             except TokenError as error:
-                found[projection] = error
-        return found
+                tokens[projection] = error
+        return tokens
 
     def forget(self, uid: str) -> None:
         self._held.pop(uid, None)
 
     async def _current(self, pod: Pod, projection: ServiceAccountTokenProjection) -> Token:
         held = self._held.setdefault(pod.metadata.uid, {})
-        known, now = held.get(projection), self._clock.now()
-        if known is not None and now < known.refresh_at:
-            return known.token
+        previous, now = held.get(projection), self._clock.now()
+        if previous is not None and now < previous.refresh_at:
+            return previous.token
         try:
             token = await self._request(pod, projection)
         except TokenError as error:
-            if known is None or now >= known.token.expires:
+            if previous is None or now >= previous.token.expires:
                 raise
             _LOG.warning("%s: the token is not refreshed: %s", pod_ref(pod), error)
-            return known.token
+            return previous.token
         early = JITTER * self._jitter()
         held[projection] = _Held(token, refresh_time(now, token.expires) - early)
         return token

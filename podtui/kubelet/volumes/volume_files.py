@@ -175,9 +175,9 @@ def common_user(pod: Pod) -> int | None:
     default = None if spec.securityContext is None else spec.securityContext.runAsUser
     users = {
         default
-        if one.securityContext is None or one.securityContext.runAsUser is None
-        else one.securityContext.runAsUser
-        for one in (*spec.initContainers, *spec.containers, *spec.ephemeralContainers)
+        if container.securityContext is None or container.securityContext.runAsUser is None
+        else container.securityContext.runAsUser
+        for container in (*spec.initContainers, *spec.containers, *spec.ephemeralContainers)
     }
     return users.pop() if len(users) == 1 else None
 

@@ -50,7 +50,7 @@ class SetUp:
 
 
 @dataclass(slots=True)
-class _Known:
+class _PodState:
     """One pod's volumes after the last setup."""
 
     ready_volumes: dict[str, PodVolume] = field(default_factory=dict[str, PodVolume])
@@ -92,14 +92,14 @@ class VolumeManager:
         self._events = events
         self._clock = clock
         self._strict = strict
-        self._pods: dict[str, _Known] = {}
+        self._pods: dict[str, _PodState] = {}
         self._backoff = Backoff(FIRST_RETRY, LAST_RETRY, reset_after=math.inf)
 
     async def set_up(self, pod: Pod, node: NodeView) -> SetUp:
         """Plan all volumes, and run the host path checks that are due. A volume stays set up; if
         its source disappears, it keeps the last content. Raises `EngineUnavailable`."""
         uid = pod.metadata.uid
-        known = self._pods.setdefault(uid, _Known())
+        state = self._pods.setdefault(uid, _PodState())
         documents = await self._documents.of(pod)
         values = ValueSources(
             node=node,
@@ -108,22 +108,22 @@ class VolumeManager:
             tokens=await self._tokens.of(pod),
         )
         plan = plan_volumes(pod, values, strict=self._strict)
-        known.ready_volumes = {
-            name: volume for name, volume in known.ready_volumes.items() if name in plan.failures
+        state.ready_volumes = {
+            name: volume for name, volume in state.ready_volumes.items() if name in plan.failures
         } | {volume.name: volume for volume in plan.volumes}
-        for name in known.lacking - plan.failures.keys() - _names(plan.checks):
-            self._succeeded(uid, known.lacking, name)
-        for name in known.unwritten - known.ready_volumes.keys():
-            self._succeeded(uid, known.unwritten, name)
+        for name in state.lacking - plan.failures.keys() - _names(plan.checks):
+            self._succeeded(uid, state.lacking, name)
+        for name in state.unwritten - state.ready_volumes.keys():
+            self._succeeded(uid, state.unwritten, name)
         for name, text in plan.failures.items():
-            self._failed(pod, known.lacking, name, text)
+            self._failed(pod, state.lacking, name, text)
         due = [
             check
             for check in plan.checks
-            if check not in known.checked and self._is_due(uid, check.volume)
+            if check not in state.checked and self._is_due(uid, check.volume)
         ]
-        await gather_all(partial(self._check, pod, known, check) for check in due)
-        missing = _missing(pod, plan, known)
+        await gather_all(partial(self._check, pod, state, check) for check in due)
+        missing = _missing(pod, plan, state)
         if plan.foreign:
             self._report_foreign(pod, plan.foreign, missing)
         return SetUp(ready=not missing, foreign=bool(plan.foreign))
@@ -134,28 +134,28 @@ class VolumeManager:
 
     def next_try(self, uid: str) -> float | None:
         """Return the seconds until a failed volume is retried; None if no volume failed."""
-        known = self._pods.get(uid)
-        if known is None or not known.failing:
+        state = self._pods.get(uid)
+        if state is None or not state.failing:
             return None
         now = self._clock.monotonic()
-        return min(self._backoff.remaining((uid, name), now) for name in known.failing)
+        return min(self._backoff.remaining((uid, name), now) for name in state.failing)
 
     def sandbox_created(self, uid: str, sandbox_id: str) -> None:
         """Note that the pod's first sandbox was created with the files of the last `set_up`."""
-        known = self._pods[uid]
-        known.written = {name: (sandbox_id, volume) for name, volume in known.ready_volumes.items()}
+        state = self._pods[uid]
+        state.written = {name: (sandbox_id, volume) for name, volume in state.ready_volumes.items()}
 
     async def refresh(self, pod: Pod, sandbox_id: str) -> None:
         """Write the files that changed since this agent last wrote them; all of them once after a
         restart of the agent. Raises `EngineUnavailable`."""
-        known = self._pods[pod.metadata.uid]
-        for name, volume in known.ready_volumes.items():
-            if volume.files and known.written.get(name) != (sandbox_id, volume):
-                await self._write(pod, known, sandbox_id, volume)
+        state = self._pods[pod.metadata.uid]
+        for name, volume in state.ready_volumes.items():
+            if volume.files and state.written.get(name) != (sandbox_id, volume):
+                await self._write(pod, state, sandbox_id, volume)
             else:
-                self._succeeded(pod.metadata.uid, known.unwritten, name)
+                self._succeeded(pod.metadata.uid, state.unwritten, name)
 
-    async def _write(self, pod: Pod, known: _Known, sandbox_id: str, volume: PodVolume) -> None:
+    async def _write(self, pod: Pod, state: _PodState, sandbox_id: str, volume: PodVolume) -> None:
         uid, name = pod.metadata.uid, volume.name
         if not self._is_due(uid, name):
             return
@@ -164,31 +164,31 @@ class VolumeManager:
         except EngineUnavailable:
             raise
         except EngineError as error:
-            self._failed(pod, known.unwritten, name, str(error))
+            self._failed(pod, state.unwritten, name, str(error))
         else:
-            known.written[name] = (sandbox_id, volume)
-            self._succeeded(uid, known.unwritten, name)
+            state.written[name] = (sandbox_id, volume)
+            self._succeeded(uid, state.unwritten, name)
 
     def forget(self, uid: str) -> None:
         """Drop all state of a pod that is gone or starts fresh."""
         self._tokens.forget(uid)
-        known = self._pods.pop(uid, None)
-        for name in () if known is None else known.failing:
+        state = self._pods.pop(uid, None)
+        for name in () if state is None else state.failing:
             self._backoff.forget((uid, name))
 
-    async def _check(self, pod: Pod, known: _Known, check: HostPathCheck) -> None:
+    async def _check(self, pod: Pod, state: _PodState, check: HostPathCheck) -> None:
         try:
-            found = await self._runtime.host_path(check.path, create=created_as(check.kind))
-            problem = host_path_problem(check.path, check.kind, found)
+            kind = await self._runtime.host_path(check.path, create=created_as(check.kind))
+            problem = host_path_problem(check.path, check.kind, kind)
         except EngineUnavailable:
             raise
         except EngineError as error:
             problem = str(error)
         if problem:
-            self._failed(pod, known.lacking, check.volume, problem)
+            self._failed(pod, state.lacking, check.volume, problem)
         else:
-            known.checked.add(check)
-            self._succeeded(pod.metadata.uid, known.lacking, check.volume)
+            state.checked.add(check)
+            self._succeeded(pod.metadata.uid, state.lacking, check.volume)
 
     # --- failures and retries
 
@@ -224,9 +224,9 @@ def _names(checks: Iterable[HostPathCheck]) -> set[str]:
     return {check.volume for check in checks}
 
 
-def _missing(pod: Pod, plan: VolumePlan, known: _Known) -> list[str]:
+def _missing(pod: Pod, plan: VolumePlan, state: _PodState) -> list[str]:
     """Return the sorted names of the mounted volumes that were never set up."""
-    unchecked = {check.volume for check in plan.checks if check not in known.checked}
-    not_ready = (plan.failures.keys() | set(plan.foreign)) - known.ready_volumes.keys()
+    unchecked = {check.volume for check in plan.checks if check not in state.checked}
+    not_ready = (plan.failures.keys() | set(plan.foreign)) - state.ready_volumes.keys()
     used = {volume.name for volume in used_volumes(pod)}
     return sorted(used & (unchecked | not_ready))

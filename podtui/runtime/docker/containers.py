@@ -33,6 +33,8 @@ from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import Escapes, open_below, resolve
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.payload import (
+    ContainerFiles,
+    JoinedSandbox,
     Json,
     LogLimits,
     MountSource,
@@ -125,17 +127,23 @@ class Containers:
             profile = await self._seccomp_profile(config)
             payload, warnings = container_payload(
                 config,
-                sandbox_id=sandbox_id,
-                host_ipc=store.host_ipc,
-                # Podman reports the same name for all its runtimes.
-                runtime="" if link.is_podman else store.runtime,
-                hostname=store.hostname if link.is_podman else "",
-                # The OCI runtimes of rootless Podman may not join the host's network namespace.
-                host_dns=store.host_dns if link.is_podman and link.info.rootless else None,
+                JoinedSandbox(
+                    id=sandbox_id,
+                    host_ipc=store.host_ipc,
+                    # Podman reports the same name for all its runtimes.
+                    runtime="" if link.is_podman else store.runtime,
+                    hostname=store.hostname if link.is_podman else "",
+                    # The OCI runtimes of rootless Podman may not join the host's network namespace.
+                    host_dns=store.host_dns if link.is_podman and link.info.rootless else None,
+                ),
+                ContainerFiles(
+                    sources=sources,
+                    termination=posixpath.join(store.mountpoint, termination)
+                    if termination
+                    else "",
+                    hosts=hosts,
+                ),
                 labels=container_labels(config, self._root, sandbox_id, termination),
-                sources=sources,
-                termination=posixpath.join(store.mountpoint, termination) if termination else "",
-                hosts=hosts,
                 abilities=link.able,
                 logs=self._logs,
                 seccomp_profile=profile,

@@ -239,47 +239,63 @@ def _publish(config: SandboxConfig, payload: Json, host: Json) -> None:
         host["PortBindings"] = bindings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedSandbox:
+    """The sandbox that a container joins, as this engine needs it in the container's payload."""
+
+    id: str
+    host_ipc: bool = False
+    runtime: str = ""
+    """The OCI runtime of the sandbox, empty for the engine's default."""
+    hostname: str = ""
+    """Set for engines where joining the sandbox's network does not set it."""
+    host_dns: Mapping[str, Any] | None = None
+    """Set for engines that cannot join the network of a host-network sandbox: the container then
+    uses the host network directly, with these DNS options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFiles:
+    """The engine's volumes and paths that a container mounts. Empty paths stand for no file."""
+
+    sources: Mapping[Mount, MountSource]
+    termination: str = ""
+    hosts: str = ""
+
+
 def container_payload(
     config: ContainerConfig,
+    sandbox: JoinedSandbox,
+    files: ContainerFiles,
     *,
-    sandbox_id: str,
-    host_ipc: bool,
-    runtime: str = "",
-    hostname: str = "",
-    host_dns: Mapping[str, Any] | None = None,
     labels: Mapping[str, str],
-    sources: Mapping[Mount, MountSource],
-    termination: str,
-    hosts: str = "",
     abilities: Abilities,
     logs: LogLimits,
     seccomp_profile: str | None,
 ) -> tuple[Json, tuple[str, ...]]:
     """Return the payload, and warnings for requested features that the engine lacks.
 
-    ``runtime`` is the OCI runtime of the sandbox, empty for the engine's default. ``hostname`` is
-    set for engines where joining the sandbox's network does not set it.
-    ``host_dns`` is set for engines that cannot join the network of a host-network sandbox: the
-    container then uses the host network directly, with these DNS options. ``termination`` is the
-    engine's path of the termination file, ``hosts`` that of the hosts file, both empty for none.
     ``seccomp_profile`` is the content of the ``localhost/…`` profile.
     """
     warnings: list[str] = []
-    joined = f"container:{sandbox_id}"
+    joined = f"container:{sandbox.id}"
+    network: Json = {"NetworkMode": joined}
+    if sandbox.host_dns is not None:
+        network = {"NetworkMode": "host", **sandbox.host_dns}
     pid = {NamespaceMode.POD: joined, NamespaceMode.NODE: "host"}.get(config.pid, "")
     if config.target_container_id:
         pid = f"container:{config.target_container_id}"
     host: Json = {
-        **({"NetworkMode": joined} if host_dns is None else {"NetworkMode": "host", **host_dns}),
-        "IpcMode": "host" if host_ipc else joined,
+        **network,
+        "IpcMode": "host" if sandbox.host_ipc else joined,
         "PidMode": pid,
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": logs.options()},
     }
-    if runtime:
-        host["Runtime"] = runtime
-    files = {config.termination_message_path: termination, _HOSTS: hosts}
-    add_mounts(host, config, sources, files, abilities)
+    if sandbox.runtime:
+        host["Runtime"] = sandbox.runtime
+    created = {config.termination_message_path: files.termination, _HOSTS: files.hosts}
+    add_mounts(host, config, files.sources, created, abilities)
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
     for fallback in FALLBACKS:
@@ -296,8 +312,8 @@ def container_payload(
         "Tty": config.tty,
         "HostConfig": host,
     }
-    if hostname:
-        payload["Hostname"] = hostname
+    if sandbox.hostname:
+        payload["Hostname"] = sandbox.hostname
     if config.command:
         payload["Entrypoint"] = list(config.command)
     if config.args:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 from podtui.api import names
 from podtui.clock import Clock
-from podtui.errors import EngineError
+from podtui.errors import without_group
 from podtui.runtime.docker.answers import Json, label_filter, labelled, mapping
 from podtui.runtime.docker.errors import Refused, engine_error, parsing, translate_errors
 from podtui.runtime.docker.identity import on_host_network
@@ -142,13 +142,11 @@ class Stats:
             if answer is not None and (reported := parse(answer)) is not None:
                 found[identity] = reported
 
-        try:
+        with without_group():
             async with asyncio.TaskGroup() as group:
                 for identity in wanted:
                     if identity not in found:
                         group.create_task(ask(identity), name=f"stats {identity[:12]}")
-        except* EngineError as errors:
-            raise errors.exceptions[0] from errors
         return found
 
     def _read_all(

@@ -14,6 +14,7 @@ from podtui.api.insight import InsightPart, InsightQuery, NodeInsight, PodInsigh
 from podtui.api.local import EngineCall, EngineCallList
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import ObjectMeta
+from podtui.errors import first_error
 from podtui.server.resources.objects import encode
 from podtui.server.status import StatusError, json_response
 from podtui.server.transport.streams import STREAMS
@@ -60,7 +61,7 @@ class InsightRoutes:
         try:
             return await _answer(request, self._insights.insight(namespace, pod, query))
         except* LookupError as errors:
-            raise StatusError(404, str(errors.exceptions[0].args[0])) from errors
+            raise StatusError(404, str(first_error(errors).args[0])) from errors
 
     async def node(self, request: web.Request) -> web.Response:
         return await _answer(request, self._insights.node(_query(request)))

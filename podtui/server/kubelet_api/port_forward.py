@@ -18,7 +18,7 @@ from typing import Final
 from aiohttp import web
 
 from podtui.api.v1 import Pod
-from podtui.errors import EngineError, SessionError
+from podtui.errors import EngineError, SessionError, first_error, without_group
 from podtui.runtime.protocol import Duplex
 from podtui.server.kubelet_api.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
@@ -78,7 +78,7 @@ class PortForwardRoutes:
             try:
                 await self._sockets.run(request, socket, forwarding.run())
             except* SpdyError as errors:
-                log.warning("%s broke off: %s", request.path, errors.exceptions[0])
+                log.warning("%s broke off: %s", request.path, first_error(errors))
         return socket.response
 
 
@@ -156,11 +156,9 @@ class Forwarding:
 
     async def run(self) -> None:
         """Run until the client disconnects. Raises `SpdyError`."""
-        try:
+        with without_group():
             async with asyncio.TaskGroup() as group:
                 await self._receive(group)
-        except* SpdyError as errors:
-            raise errors.exceptions[0] from errors
 
     async def _receive(self, group: asyncio.TaskGroup) -> None:
         async with aclosing(self._socket.messages()) as messages:
@@ -340,15 +338,13 @@ async def forwarded(
 async def _exchange(
     inflow: Inflow, stream: Duplex, send: Callable[[bytes], Awaitable[None]]
 ) -> None:
-    try:
+    with without_group():
         async with asyncio.TaskGroup() as group:
             upward = group.create_task(_up(inflow, stream))
             while data := await stream.read():
                 for at in range(0, len(data), _PIECE):
                     await send(data[at : at + _PIECE])
             upward.cancel()
-    except* EngineError as errors:
-        raise errors.exceptions[0] from errors
 
 
 async def _up(inflow: Inflow, stream: Duplex) -> None:

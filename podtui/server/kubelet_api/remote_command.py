@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
-from podtui.errors import EngineError
+from podtui.errors import EngineError, first_error
 from podtui.runtime.protocol import ProcessSession
 from podtui.server.kubelet_api.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
@@ -114,10 +114,10 @@ class RemoteCommandRoutes:
                     _forward_output(streams, session, wanted, failed),
                 )
             except* EngineError as errors:
-                log.warning("%s broke off: %s", request.path, errors.exceptions[0])
-                await streams.finish(stream_failure(failed, errors.exceptions[0]))
+                log.warning("%s broke off: %s", request.path, first_error(errors))
+                await streams.finish(stream_failure(failed, first_error(errors)))
             except* SpdyError as errors:
-                log.warning("%s broke off: %s", request.path, errors.exceptions[0])
+                log.warning("%s broke off: %s", request.path, first_error(errors))
         return socket.response
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from multidict import CIMultiDict
 
-from podtui.errors import EngineError
+from podtui.errors import EngineError, without_group
 from podtui.runtime.protocol import Duplex
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ async def http_connection(
 @asynccontextmanager
 async def beside(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
     """Run jobs, which raise nothing, until the block ends. Its error is raised as it is."""
-    try:
+    with without_group():
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(job) for job in jobs]
             try:
@@ -82,8 +82,6 @@ async def beside(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
             finally:
                 for task in tasks:
                     task.cancel()
-    except* Exception as errors:
-        raise errors.exceptions[0] from errors
 
 
 async def _opened(near: socket.socket, tls: ssl.SSLContext | None) -> HttpConnection:

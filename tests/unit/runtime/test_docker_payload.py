@@ -23,6 +23,8 @@ from podtui.runtime.docker.inspection import (
 )
 from podtui.runtime.docker.payload import (
     NO_MEMORY_LIMIT,
+    ContainerFiles,
+    JoinedSandbox,
     Json,
     LogLimits,
     MountSource,
@@ -65,11 +67,9 @@ def host_config(
     """Return the host configuration of a container, and the warnings."""
     payload, warnings = container_payload(
         ContainerConfig(**(CONFIG | changes)),
-        sandbox_id="S",
-        host_ipc=False,
+        JoinedSandbox(id="S"),
+        ContainerFiles(sources=sources or {}),
         labels={},
-        sources=sources or {},
-        termination="",
         abilities=able or Abilities(),
         logs=logs or LogLimits(),
         seccomp_profile=None,

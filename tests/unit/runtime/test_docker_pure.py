@@ -25,6 +25,7 @@ from podtui.runtime.docker.identity import (
 )
 from podtui.runtime.docker.inspection import container_status, sandbox_status, start_failure
 from podtui.runtime.docker.payload import (
+    ContainerFiles,
     Json,
     MountSource,
     host_dns,
@@ -375,13 +376,15 @@ def test_mounts() -> None:
         container(
             mounts=(data, memory, host, colon), termination_message_path="/dev/termination-log"
         ),
-        sources={
-            data: MountSource(path="/e/v/00", must_exist=True),
-            memory: MountSource(volume="tm"),
-            host: host_path_source(host),
-            colon: host_path_source(colon),
-        },
-        termination="/e/t/00",
+        files=ContainerFiles(
+            sources={
+                data: MountSource(path="/e/v/00", must_exist=True),
+                memory: MountSource(volume="tm"),
+                host: host_path_source(host),
+                colon: host_path_source(colon),
+            },
+            termination="/e/t/00",
+        ),
     )
     made = payload["HostConfig"]
     assert made["Binds"] == ["/srv/x:/h:ro,rslave"]

@@ -11,7 +11,7 @@ from docker_payloads import ABLE, container, payload_of, sandbox
 
 from podtui.runtime.docker.abilities import Abilities, abilities
 from podtui.runtime.docker.containers import write_here
-from podtui.runtime.docker.payload import sandbox_payload
+from podtui.runtime.docker.payload import ContainerFiles, sandbox_payload
 from podtui.runtime.protocol import DnsConfig, SecurityContext
 
 
@@ -68,7 +68,9 @@ def test_a_resolver_without_options_does_not_inherit_the_hosts() -> None:
 
 
 def test_a_hosts_file_is_writable_by_the_container() -> None:
-    payload, _ = payload_of(container(hosts=b"x"), hosts="/engine/vol/hosts")
+    payload, _ = payload_of(
+        container(hosts=b"x"), files=ContainerFiles(sources={}, hosts="/engine/vol/hosts")
+    )
     assert payload["HostConfig"]["Mounts"] == [
         {"Type": "bind", "Source": "/engine/vol/hosts", "Target": "/etc/hosts"}
     ]

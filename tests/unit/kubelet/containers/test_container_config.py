@@ -7,6 +7,8 @@ import json
 from pod_builders import GI, ctr, make_pod, node
 
 from podtui.kubelet.containers.container_config import container_config, container_hash
+from podtui.kubelet.types import NodeContext
+from podtui.kubelet.value_sources import ValueSources
 from podtui.runtime.protocol import ImageRecord, NamespaceMode
 
 
@@ -15,11 +17,10 @@ def config(container=None, **fields):
     return container_config(
         pod,
         pod.spec.containers[0],
-        node(),
+        ValueSources(node=node(), pod_ips=("10.0.0.7",), host_ips=("192.0.2.2",)),
+        NodeContext(),
         image=ImageRecord(id="sha256:1"),
         restart_count=2,
-        pod_ips=("10.0.0.7",),
-        host_ips=("192.0.2.2",),
     )
 
 

@@ -15,8 +15,9 @@ from podtui.kubelet.containers.hosts import (
 )
 from podtui.kubelet.prober.dialing import Address, PodAddresses
 from podtui.kubelet.sandbox.sandbox import sorted_pod_ips
+from podtui.kubelet.status.container_status import PodView
 from podtui.kubelet.status.pod_status import pod_status
-from podtui.kubelet.types import ConfigError, ProbeView
+from podtui.kubelet.types import ConfigError, NodeContext, ProbeView
 
 MANAGED = """\
 # Kubernetes-managed hosts file.
@@ -155,8 +156,9 @@ def test_case_101_on_the_node_s_network_without_an_api_server():
     assert addresses.find(pod, 8080) == Address("127.0.0.1", 8080)
 
 
-def status_of(pod, observed, **options):
-    return pod_status(pod, observed, ProbeView(), now=at(9), previous=None, waiting={}, **options)
+def status_of(pod, observed, **node):
+    view = PodView(observed=observed, probes=ProbeView())
+    return pod_status(pod, view, NodeContext(**node), now=at(9))
 
 
 def test_the_user_of_the_first_process_comes_from_the_runtime():

@@ -7,9 +7,10 @@ from pod_builders import at, created, ctr, down, make_pod, seen, sidecar, unknow
 
 from podtui.api.v1 import PodStatus
 from podtui.kubelet.status.conditions import pod_conditions
+from podtui.kubelet.status.container_status import PodView
 from podtui.kubelet.status.phase import pod_phase
 from podtui.kubelet.status.pod_status import past_deadline, pod_status
-from podtui.kubelet.types import ProbeView
+from podtui.kubelet.types import NodeContext, ProbeView
 
 RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}
 
@@ -28,14 +29,10 @@ def reasons(pod, statuses, phase="Pending"):
 
 
 def statuses(pod, *containers, previous=None, waiting=None):
-    return pod_status(
-        pod,
-        seen(*containers),
-        ProbeView(),
-        now=at(0),
-        previous=previous,
-        waiting=waiting or {},
+    view = PodView(
+        observed=seen(*containers), probes=ProbeView(), previous=previous, waiting=waiting or {}
     )
+    return pod_status(pod, view, NodeContext(), now=at(0))
 
 
 def test_without_any_status():

@@ -32,6 +32,7 @@ from podtui.api.v1 import (
     Pod,
     PodStatus,
 )
+from podtui.kubelet.status.container_status import PodView
 from podtui.kubelet.status.pod_status import (
     deadline,
     final_status,
@@ -41,7 +42,7 @@ from podtui.kubelet.status.pod_status import (
     rejected_status,
     status_ended_by,
 )
-from podtui.kubelet.types import AdmitResult, ObservedPod, ProbeView
+from podtui.kubelet.types import AdmitResult, NodeContext, ObservedPod, ProbeView
 
 PROBE = {"exec": {"command": ["true"]}}
 
@@ -52,19 +53,12 @@ def status(
     view: ProbeView | None = None,
     *,
     now: float = 10,
-    previous: PodStatus | None = None,
-    waiting: dict[str, tuple[str, str]] | None = None,
+    terminal: bool = False,
+    node: NodeContext | None = None,
     **fields: Any,
 ) -> PodStatus:
-    return pod_status(
-        pod,
-        observed,
-        view or ProbeView(),
-        now=at(now),
-        previous=previous,
-        waiting=waiting or {},
-        **fields,
-    )
+    known = PodView(observed=observed, probes=view or ProbeView(), **fields)
+    return pod_status(pod, known, node or NodeContext(), now=at(now), terminal=terminal)
 
 
 def wire(found: Any) -> Any:
@@ -106,7 +100,7 @@ def test_golden_plain():
             "lastTransitionTime": stamp,
         }
 
-    assert wire(status(pod, seen_it, runtime_name="containerd")) == {
+    assert wire(status(pod, seen_it, node=NodeContext(runtime_name="containerd"))) == {
         "phase": "Running",
         "conditions": [
             true(kind)
@@ -254,7 +248,11 @@ def test_golden_mounts_of_a_reader():
 )
 def test_recursive_read_only_status_of_a_mount(mode, supported, shown):
     mount = {"name": "d", "mountPath": "/d", "readOnly": True, "recursiveReadOnly": mode}
-    found = status(make_pod(ctr(volumeMounts=[mount])), seen(up()), recursive_read_only=supported)
+    found = status(
+        make_pod(ctr(volumeMounts=[mount])),
+        seen(up()),
+        node=NodeContext(recursive_read_only=supported),
+    )
     assert one_of(found).volumeMounts[0].recursiveReadOnly == shown
 
 
@@ -715,19 +713,19 @@ def test_pods_without_such_a_rule_have_no_such_condition():
 
 def test_departure_5_host_addresses_unless_strict():
     hosts = ("192.0.2.2", "2001:db8::2")
-    found = status(make_pod(), seen(up()), host_ips=hosts)
+    found = status(make_pod(), seen(up()), node=NodeContext(host_ips=hosts))
     assert (found.hostIP, [one.ip for one in found.hostIPs]) == ("192.0.2.2", list(hosts))
-    strict = status(make_pod(), seen(up()), host_ips=hosts, strict=True)
+    strict = status(make_pod(), seen(up()), node=NodeContext(host_ips=hosts, strict=True))
     assert (strict.hostIP, strict.hostIPs) == ("", ())
 
 
 def test_case_101_host_network():
     pod = make_pod(hostNetwork=True)
     observed = seen(up(), sandboxes=(box(host_network=True),))
-    found = status(pod, observed, host_ips=("192.0.2.2",))
+    found = status(pod, observed, node=NodeContext(host_ips=("192.0.2.2",)))
     assert (found.podIP, found.phase) == ("192.0.2.2", "Running")
     assert condition(found, "PodReadyToStartContainers")[0] == "True"
-    assert status(pod, observed, host_ips=("192.0.2.2",), strict=True).podIP == ""
+    assert status(pod, observed, node=NodeContext(host_ips=("192.0.2.2",), strict=True)).podIP == ""
 
 
 def test_pod_ips_stay_until_another_sandbox_is_ready():
