@@ -38,7 +38,7 @@ class AgentSupervisor:
         self._compares_folder = compares_folder
         self.asks_to_switch = asks_to_switch
         """True if the screen offers to switch as soon as it knows that the folders differ."""
-        self.compared_folder = ""
+        self.compared_folder: str = ""
         """The agent's folder at the last comparison with ``requested_path``."""
         self.other_folder = ""
         """The requested folder, if the agent watches another one."""

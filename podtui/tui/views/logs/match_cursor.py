@@ -17,8 +17,8 @@ class MatchCursor:
 
     def __init__(self, lines: LogLines) -> None:
         self._lines = lines
-        self.count = 0
-        self.number = 0
+        self.count: int = 0
+        self.number: int = 0
         """The number of the current match, from 1; 0 for none."""
         self.seeking = False
         """True if the view moves to the first match as soon as the search finds it."""
