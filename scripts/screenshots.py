@@ -21,6 +21,7 @@ from pathlib import Path
 from podtui.client.unix import UnixClient
 from podtui.resources import shipped
 from podtui.tui.app import PodtuiApp
+from podtui.tui.preferences.theme_catalogue import ThemeCatalogue
 from podtui.tui.screens.main.main_screen import MainScreen
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -68,8 +69,7 @@ async def until(condition: Callable[[], object], what: str, seconds: float = 60.
 async def shoot(socket: Path, shot: Shot) -> None:
     app = PodtuiApp(
         UnixClient(socket),
-        theme=shot.theme,
-        theme_dirs=[shipped("themes")],
+        themes=ThemeCatalogue([shipped("themes")], shot.theme),
     )
     async with app.run_test(size=shot.size):
         main = app.screen_stack[0]

@@ -1,8 +1,8 @@
-"""The app: follows the agent, folds its deltas into the model and publishes changes to the screens.
+"""The app: has the API followed, and publishes changes of the model to the screens.
 
-Data flows one way: client → `Model` → screens. Changes are published at most ten times a second,
-the first of a burst immediately. Without changes, the screens are updated once a second, so that
-ages and durations advance.
+Data flows one way: client → `ApiFollower` → `Model` → screens. Changes are published at most ten
+times a second, the first of a burst immediately. Without changes, the screens are updated once a
+second, so that ages and durations advance.
 """
 
 from __future__ import annotations
@@ -25,19 +25,11 @@ from textual.events import InputEvent, Key
 from textual.screen import Screen
 from textual.theme import Theme
 
-from podtui.api.local import Manifest
-from podtui.api.v1 import Event, Node, Pod
-from podtui.client.protocol import LOCAL, Client, Lost, Server
+from podtui.client.protocol import LOCAL, Client, Server
 from podtui.errors import PodtuiError, UsageError
 from podtui.tui.commands.actions import ACTIONS
-from podtui.tui.commands.agent import (
-    Agent,
-    is_other,
-    shortened,
-    stale_line,
-    switch_dialog,
-    watched_path,
-)
+from podtui.tui.commands.agent import stale_line, switch_dialog
+from podtui.tui.commands.agent_supervisor import AgentSupervisor
 from podtui.tui.commands.availability import is_available
 from podtui.tui.commands.custom_runner import CustomRunner
 from podtui.tui.commands.edit_record import offer_saved_pods
@@ -50,18 +42,12 @@ from podtui.tui.commands.terminal import (
     on_hang_up,
 )
 from podtui.tui.key_queue import KeyQueue
+from podtui.tui.model.follower import ApiFollower
 from podtui.tui.model.model import Changes, LinkState, Model
-from podtui.tui.preferences.file_changes import changes_of
 from podtui.tui.preferences.live import LivePreferences, PreferencesFile
 from podtui.tui.preferences.preferences import Preferences
-from podtui.tui.preferences.themes import (
-    DEFAULT_THEME,
-    ThemeFile,
-    defaults,
-    load_themes,
-    log_colors,
-    theme_stamps,
-)
+from podtui.tui.preferences.theme_catalogue import ThemeCatalogue
+from podtui.tui.preferences.themes import ThemeFile, defaults, log_colors
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.factory import ScreenFactory
 from podtui.tui.screens.help_screen import AliasesScreen, HelpScreen, key_lines
@@ -76,29 +62,20 @@ from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.dialogs import Picker
+from podtui.tui.widgets.keys_first import delay_for_keys
 from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
 
 FRAME = 0.1
-KEYS_FIRST = 0.03
-"""Seconds after a key press in which drawing its effect has priority and changes wait."""
-LONGEST = 0.3
+MAX_DELAY_SECONDS = 0.3
 """Seconds that changes wait for keys at most, since a key may be held down."""
-RETRY_SECONDS = 1.0
-FIRST_RESTART = 1.0
-"""Initial seconds between two restarts of an agent that was killed; doubled each time."""
-LAST_RESTART = 60.0
-"""Maximum seconds between two restarts."""
 
 
 class PodtuiApp(KeyQueue):
-    """The Textual app. ``agent`` is the agent's process; ``start_error`` is the reason why it could
-    not be started.
+    """The Textual app. With ``readonly``, the screens offer no action that changes anything.
 
-    ``requested_path`` is the folder that the user chose. If ``compares_folder`` is set and the
-    agent watches another folder, the app reports it; with ``asks_to_switch`` it also offers to
-    switch at once. Without ``compares_folder``, ``requested_path`` is a default that the user did
-    not choose. With ``readonly``, the screens offer no action that changes anything.
+    ``simulated`` says that the agent uses the simulated engine. ``on_painted`` is called after the
+    first paint.
     """
 
     TITLE = "podtui"
@@ -126,14 +103,9 @@ class PodtuiApp(KeyQueue):
         self,
         client: Client,
         *,
-        theme: str | None = None,
-        theme_dirs: Sequence[Path] = (),
+        themes: ThemeCatalogue | None = None,
         simulated: bool = False,
-        requested_path: Path | None = None,
-        compares_folder: bool = True,
-        asks_to_switch: bool = False,
-        start_error: str = "",
-        agent: Agent | None = None,
+        supervisor: AgentSupervisor | None = None,
         readonly: bool = False,
         preferences: Preferences | None = None,
         preferences_file: PreferencesFile | None = None,
@@ -143,7 +115,6 @@ class PodtuiApp(KeyQueue):
         server: Server = LOCAL,
         on_painted: Callable[[], None] | None = None,
     ) -> None:
-        self._theme_problems: list[str] = []
         self._log_colors: tuple[Theme, TerminalTheme] | None = None
         self._variables: tuple[Theme, dict[str, str]] | None = None
         super().__init__()
@@ -153,17 +124,10 @@ class PodtuiApp(KeyQueue):
         self._leave_dialog_open = False
         self.model = Model(server)
         self.simulated = simulated
-        self.requested_path = requested_path
-        self._compares_folder = compares_folder
-        self._asks_to_switch = asks_to_switch
-        self.compared_folder: str = ""
-        """The agent's folder at the last comparison with ``requested_path``."""
-        self.other_folder = ""
-        """The requested folder, if the agent watches another one."""
-        self.start_error = start_error
+        self.supervisor = supervisor or AgentSupervisor()
         self.session = Session(
-            self, client, self.model, ScreenFactory(), now, requested_path, readonly=readonly,
-            saved_pods=saved_pods or SavedPods(None),
+            self, client, self.model, ScreenFactory(), now, self.supervisor.requested_path,
+            readonly=readonly, saved_pods=saved_pods or SavedPods(None),
         )  # fmt: skip
         self.custom = CustomRunner(self, self.session, self._selection)
         self.session.user_bindings = self.custom.active_bindings
@@ -175,21 +139,16 @@ class PodtuiApp(KeyQueue):
         )
         self._saved: list[tuple[str, bytes]] = []
         """Manifests of pods that an earlier screen deleted, but did not create again."""
-        self._agent = agent
-        self._restart_at = 0.0
-        self._restart_delay = FIRST_RESTART
-        self._theme_dirs = tuple(theme_dirs)
-        self._ours: list[str] = []
         self._on_painted = on_painted
         self._published_at = 0.0
         self._scheduled = False
         self._last_input = time.monotonic()
-        self._use_themes(load_themes(self._theme_dirs))
-        wanted = theme or DEFAULT_THEME
-        if wanted in self.available_themes:
-            self.theme = wanted
-        elif theme:
-            self._theme_problems.append(f"There is no theme {theme!r}.")
+        self._themes = themes or ThemeCatalogue()
+        for theme in self._themes.load():
+            self.register_theme(theme)
+        first_theme = self._themes.first(self.available_themes)
+        if first_theme is not None:
+            self.theme = first_theme
 
     def get_css_variables(self) -> dict[str, str]:
         # Creating them takes 2 ms, and Textual asks several times before the first paint.
@@ -235,10 +194,11 @@ class PodtuiApp(KeyQueue):
     def _start(self) -> None:
         if self._on_painted is not None:
             self._on_painted()
-        self.run_worker(self._follow_all, name="follow", group="follow")
+        follower = ApiFollower(self.client, self.model, self.session.clock, self._schedule)
+        self.run_worker(follower.run, name="follow", group="follow")
         if not self.session.readonly:
             self.run_worker(self._read_saved_pods, name="saved pods", group="saved pods")
-        if self._theme_dirs:
+        if self._themes.folders:
             self.run_worker(self._watch_themes, name="themes", group="themes")
 
     async def on_event(self, event: Event_) -> None:
@@ -293,30 +253,6 @@ class PodtuiApp(KeyQueue):
             await self._remember(main.memory)
         self.exit()
 
-    # --- from the agent to the model
-
-    async def _follow_all(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            kinds = (Node, Pod, Event, Manifest)
-            for kind in kinds if self.model.server.capabilities.manifests else kinds[:-1]:
-                tasks.create_task(self._follow(kind), name=f"follow {kind.__name__}")
-            tasks.create_task(self._measure(), name="measure")
-
-    async def _follow(self, kind: Any) -> None:
-        while True:
-            try:
-                async for delta in self.client.follow(kind):
-                    if self.model.server.is_cluster:
-                        self.model.namespace = self.client.namespace
-                    self.model.fold(kind, delta)
-                    if not isinstance(delta, Lost):
-                        self.model.contact_at = self.session.clock()
-                    self._schedule()
-            except PodtuiError as error:
-                self.model.fold(kind, Lost(str(error)))
-                self._schedule()
-            await asyncio.sleep(RETRY_SECONDS)
-
     async def _read_saved_pods(self) -> None:
         try:
             self._saved = await asyncio.to_thread(self.session.saved_pods.saved)
@@ -327,26 +263,6 @@ class PodtuiApp(KeyQueue):
         if self._saved and self.model.link is LinkState.CONNECTED and not self.session.asking:
             saved, self._saved = self._saved, []
             self.session.start("Create again", lambda: offer_saved_pods(self.session, saved))
-
-    async def _measure(self) -> None:
-        while True:
-            if self.model.link is LinkState.CONNECTED:
-                try:
-                    pods = await self.client.pod_metrics()
-                    several = self.model.server.capabilities.several_nodes
-                    nodes = await self.client.nodes_metrics() if several else ()
-                    node = None if several else await self.client.node_metrics()
-                except PodtuiError:
-                    # The watches report a lost agent; keep the last usage.
-                    pass
-                else:
-                    self.model.contact_at = self.session.clock()
-                    self.model.set_usage(pods, node)
-                    self.model.set_node_usages(nodes)
-                    self._schedule()
-                await asyncio.sleep(self.model.server.capabilities.usage_seconds)
-            else:
-                await asyncio.sleep(RETRY_SECONDS / 4)
 
     @property
     def idle(self) -> float:
@@ -362,9 +278,10 @@ class PodtuiApp(KeyQueue):
             call_after(self, max(0.001, FRAME - since), self.publish_pending)
 
     def publish_pending(self) -> None:
-        now, idle = time.monotonic(), self.idle
-        if idle < KEYS_FIRST and now - self._published_at < LONGEST:
-            call_after(self, KEYS_FIRST - idle, self.publish_pending)
+        now = time.monotonic()
+        delay = delay_for_keys(self.idle, now - self._published_at, MAX_DELAY_SECONDS)
+        if delay:
+            call_after(self, delay, self.publish_pending)
             return
         self._scheduled = False
         self._published_at = now
@@ -373,7 +290,7 @@ class PodtuiApp(KeyQueue):
             self._schedule()
 
     def tick(self) -> None:
-        self._restart_lost_agent()
+        self._supervise_agent()
         self._offer_saved_pods()
         self._show(Changes(self.model.recovered(self.session.now())))
 
@@ -398,19 +315,6 @@ class PodtuiApp(KeyQueue):
         screen = self.screen
         return screen.selection if isinstance(screen, ActingScreen) else Selection()
 
-    @property
-    def folder(self) -> str:
-        """The agent's folder for display; the requested folder until the agent reports its own."""
-        watched = watched_path(self.model.node)
-        path = Path(watched) if watched else self.requested_path
-        return shortened(path) if path is not None else ""
-
-    @property
-    def folder_is_missing(self) -> bool:
-        """True if the manifest folder does not exist. Reads the disk."""
-        folder = self.session.manifest_folder
-        return folder is not None and not folder.exists()
-
     # --- the agent
 
     @property
@@ -429,53 +333,39 @@ class PodtuiApp(KeyQueue):
                 return self.get_key_display(active.binding)
         return ""
 
-    def _restart_lost_agent(self) -> None:
-        agent, model = self._agent, self.model
-        if agent is None:
-            return
-        if model.link is LinkState.CONNECTED:
-            if self._restart_at and self.session.clock() - self._restart_at > LAST_RESTART:
-                self._restart_delay = FIRST_RESTART
-            self._compare_folders()
-            return
-        self.start_error = agent.problem if model.link is LinkState.STARTING else ""
-        due = self.session.clock() - self._restart_at >= self._restart_delay
-        if model.link is LinkState.LOST and due and agent.crashed:
-            # Back off: an agent that cannot run would be restarted in a tight loop.
-            self._restart_delay = min(LAST_RESTART, 2 * self._restart_delay)
+    def _supervise_agent(self) -> None:
+        model, supervisor = self.model, self.supervisor
+        if supervisor.needs_restart(model.link, self.session.clock()):
             self.notify("The agent was killed or failed; it is restarted.", title="Agent",
                         severity="warning", markup=False)  # fmt: skip
             self._restart_agent()
+        elif model.link is LinkState.CONNECTED and supervisor.compare_folder(model.node):
+            self._report_folder()
 
-    def _compare_folders(self) -> None:
-        watched = watched_path(self.model.node)
-        if not watched or watched == self.compared_folder:
-            return
-        self.compared_folder = watched
-        other = self._compares_folder and is_other(watched, self.requested_path)
-        self.other_folder = shortened(self.requested_path) if other and self.requested_path else ""
+    def _report_folder(self) -> None:
+        """Show the agent's folder; if the user requested another one, report or offer it."""
+        supervisor = self.supervisor
         self.refresh_bindings()
         self._show(Changes(node=True))
-        if not other:
+        if self.session.readonly or not supervisor.other_folder:
             return
-        if self._asks_to_switch and not self.session.readonly:
-            self._asks_to_switch = False
+        if supervisor.asks_to_switch:
+            supervisor.asks_to_switch = False
             self.action_agent()
-        elif not self.session.readonly:
+        else:
             self.notify(
-                f"The agent watches {self.folder}, not {self.other_folder};"
+                f"The agent watches {supervisor.folder(self.model.node)},"
+                f" not {supervisor.other_folder};"
                 f" {self._agent_key} (or Agent in the menu) switches it.",
                 title="Another folder", severity="warning", markup=False,
             )  # fmt: skip
 
     def _restart_agent(self, folder: str = "") -> None:
-        agent = self._agent
-        assert agent is not None
-        self._restart_at = self.session.clock()
+        self.supervisor.begin_restart(self.session.clock())
 
         async def restart() -> None:
             try:
-                await asyncio.to_thread(agent.restart, folder)
+                await asyncio.to_thread(self.supervisor.restart, folder)
             except PodtuiError as error:
                 self.session.notify(str(error), title="Agent", severity="error")
 
@@ -487,13 +377,16 @@ class PodtuiApp(KeyQueue):
             self.notify("Restarting the agent.", title="Agent", markup=False)
             self._restart_agent()
             return
-        requested, pods = self.requested_path, list(self.model.pods.values())
+        supervisor, model = self.supervisor, self.model
         forwards = [forward.address for forward in self.session.forwards if not forward.failed]
-        dialog = switch_dialog(self.folder, self.other_folder, pods, forwards)
+        dialog = switch_dialog(
+            supervisor.folder(model.node), supervisor.other_folder, list(model.pods.values()),
+            forwards,
+        )  # fmt: skip
 
         async def switch() -> None:
             if await self.session.confirm(dialog):
-                self._restart_agent(str(requested))
+                self._restart_agent(str(supervisor.requested_path))
 
         self.session.start("Switch", switch)
 
@@ -513,8 +406,8 @@ class PodtuiApp(KeyQueue):
 
         screen = self.screen
         if isinstance(screen, LiveScreen):
-            found = [each for each in choices(screen) if self.custom.is_listed(each.id)]
-            self.push_screen(Menu(screen.menu_title, found), take)
+            listed = [choice for choice in choices(screen) if self.custom.is_listed(choice.id)]
+            self.push_screen(Menu(screen.menu_title, listed), take)
 
     def action_custom_command(self, name: str) -> None:
         """Run a custom command of the user."""
@@ -523,9 +416,9 @@ class PodtuiApp(KeyQueue):
             screen.show_selection()
         self.custom.run(name)
 
-    def action_hotkey(self, place: int) -> None:
+    def action_hotkey(self, index: int) -> None:
         """Run a custom hotkey as if its command line had been typed on the main screen."""
-        line = self.custom.line_of(place)
+        line = self.custom.line_of(index)
         command = self._parsed(line)
         if command is not None:
             if not command[0].action.startswith("app."):
@@ -557,9 +450,9 @@ class PodtuiApp(KeyQueue):
             self.screen.ask_command()
 
     def action_next_theme(self) -> None:
-        if self._ours:
-            place = self._ours.index(self.theme) if self.theme in self._ours else -1
-            self.choose_theme(self._ours[(place + 1) % len(self._ours)])
+        next_theme = self._themes.after(self.theme)
+        if next_theme is not None:
+            self.choose_theme(next_theme)
             self.notify(self.theme, title="Theme", timeout=2, markup=False)
 
     def action_save_screenshot(self) -> None:
@@ -587,8 +480,8 @@ class PodtuiApp(KeyQueue):
         if name in self.available_themes:
             self.choose_theme(name)
         else:
-            known = ", ".join(self._ours)
-            self.notify(f"There is no theme {name!r}; available: {known}", severity="warning",
+            names = ", ".join(self._themes.names)
+            self.notify(f"There is no theme {name!r}; available: {names}", severity="warning",
                         markup=False)  # fmt: skip
 
     @property
@@ -611,8 +504,8 @@ class PodtuiApp(KeyQueue):
         if name in server.contexts:
             turn(name)
         elif name:
-            known = ", ".join(map(clean, server.contexts))
-            self.notify(f"There is no context {clean(name)!r}; available: {known}",
+            contexts = ", ".join(map(clean, server.contexts))
+            self.notify(f"There is no context {clean(name)!r}; available: {contexts}",
                         severity="warning", markup=False)  # fmt: skip
         else:
             self._ask_context(turn)
@@ -624,9 +517,9 @@ class PodtuiApp(KeyQueue):
             for name in server.contexts
         ]
 
-        def take(place: int | None) -> None:
-            if place is not None:
-                turn(server.contexts[place])
+        def take(index: int | None) -> None:
+            if index is not None:
+                turn(server.contexts[index])
 
         self.push_screen(Picker("Switch to a context", lines), take)
 
@@ -634,8 +527,7 @@ class PodtuiApp(KeyQueue):
         if not is_available(self.model.server.capabilities, action, parameters):
             return False
         if action == "agent":
-            lost = self.model.link is LinkState.LOST
-            offered = self._agent is not None and (lost or bool(self.other_folder))
+            offered = self.supervisor.can_act(self.model.link)
             return None if offered and self.session.readonly else offered
         if action == "custom_command":
             return self.custom.check(str(parameters[0]))
@@ -661,9 +553,9 @@ class PodtuiApp(KeyQueue):
 
     def run_command(self, text: str) -> None:
         """Run a line typed after ``:``."""
-        found = self._parsed(text) if text.strip() else None
-        if found is not None:
-            self._run_parsed(*found)
+        command = self._parsed(text) if text.strip() else None
+        if command is not None:
+            self._run_parsed(*command)
 
     def _parsed(self, text: str) -> tuple[Command, str] | None:
         """Parse a line into command and argument; if it is invalid, notify why and return None."""
@@ -703,7 +595,7 @@ class PodtuiApp(KeyQueue):
         yield SystemCommand("Keys", "All keys and their actions", self.action_help)
         agent = "" if self.model.server.is_cluster else "; the agent keeps running"
         yield SystemCommand("Quit", f"Leave the screen{agent}", self.action_quit)
-        for name in self._ours:
+        for name in self._themes.names:
             yield SystemCommand(
                 f"Theme {unmarked(name)}",
                 "Change the colours",
@@ -724,27 +616,19 @@ class PodtuiApp(KeyQueue):
 
     # --- themes
 
-    def _use_themes(self, files: Sequence[ThemeFile]) -> None:
-        self._ours = []
-        for file in files:
-            if file.theme is not None:
-                self.register_theme(file.theme)
-                self._ours.append(file.theme.name)
-            self._theme_problems += file.problems
-
     def _report_theme_problems(self) -> None:
-        for problem in self._theme_problems:
+        for problem in self._themes.take_problems():
             self.notify(clean(problem), title="Theme", severity="warning", markup=False, timeout=10)
-        self._theme_problems = []
 
     async def _watch_themes(self) -> None:
-        async for _ in changes_of(partial(theme_stamps, self._theme_dirs)):
-            self.reload_themes(await asyncio.to_thread(load_themes, self._theme_dirs))
+        async for files in self._themes.changes():
+            self.reload_themes(files)
 
     def reload_themes(self, files: Sequence[ThemeFile]) -> None:
         """Register reloaded themes, and repaint if the current theme changed."""
         before: Theme = self.current_theme
-        self._use_themes(files)
+        for theme in self._themes.use(files):
+            self.register_theme(theme)
         self._report_theme_problems()
         after = self.get_theme(before.name)
         if after is not None and after != before:

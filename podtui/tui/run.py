@@ -45,21 +45,24 @@ def run_tui(
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.commands.agent_supervisor import AgentSupervisor
     from podtui.tui.preferences.live import PreferencesFile
     from podtui.tui.preferences.preferences import preferences_of
+    from podtui.tui.preferences.theme_catalogue import ThemeCatalogue
 
     preferences = preferences_of(resolved, theme=forced)
     memory = remembered(os.environ, str(settings.rootDir))
     app = PodtuiApp(
         UnixClient(settings.socket_path),
-        theme=theme_of(preferences, memory) or few or None,
-        theme_dirs=theme_folders(),
+        themes=ThemeCatalogue(theme_folders(), theme_of(preferences, memory) or few or None),
         simulated=settings.engine == "memory",
-        requested_path=settings.staticPodPath,
-        compares_folder=compares_folder(resolved, Path.cwd()),
-        asks_to_switch=asks_to_switch(resolved, os.environ),
+        supervisor=AgentSupervisor(
+            agent,
+            settings.staticPodPath,
+            compares_folder=compares_folder(resolved, Path.cwd()),
+            asks_to_switch=asks_to_switch(resolved, os.environ),
+        ),
         readonly=settings.readOnly,
-        agent=agent,
         memory=memory,
         saved_pods=saved_pods(os.environ, str(settings.socket_path)),
         on_painted=tune_interpreter,
@@ -103,13 +106,13 @@ def run_cluster(
     from podtui.tui.app import PodtuiApp
     from podtui.tui.preferences.live import PreferencesFile
     from podtui.tui.preferences.preferences import preferences_of
+    from podtui.tui.preferences.theme_catalogue import ThemeCatalogue
 
     preferences = preferences_of(resolved, theme=forced)
     memory = remembered(os.environ, target.cluster.server)
     app = PodtuiApp(
         client,
-        theme=theme_of(preferences, memory) or few or None,
-        theme_dirs=theme_folders(),
+        themes=ThemeCatalogue(theme_folders(), theme_of(preferences, memory) or few or None),
         readonly=settings.readOnly,
         memory=memory,
         saved_pods=saved_pods(os.environ, target.cluster.server),

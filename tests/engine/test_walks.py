@@ -24,6 +24,7 @@ from podtui.client.unix import UnixClient
 from podtui.runtime.protocol import LogLine
 from podtui.settings import Settings, resolve
 from podtui.tui.app import PodtuiApp
+from podtui.tui.preferences.theme_catalogue import ThemeCatalogue
 
 WIRING = {
     "podtui/agent/run.py",
@@ -200,7 +201,7 @@ async def test_a_log_line_passes_the_files_that_the_architecture_lists(tmp_path:
         async with asyncio.timeout(120), asyncio.TaskGroup() as group:
             agent = group.create_task(serve(settings, stopped, asyncio.Event()))
             client = UnixClient(settings.socket_path)
-            app = PodtuiApp(client, theme="podtui-dark", theme_dirs=[THEMES])
+            app = PodtuiApp(client, themes=ThemeCatalogue([THEMES], "podtui-dark"))
             async with app.run_test(size=(120, 36)) as pilot:
                 trace.on = True
                 await wait_for(pilot, lambda: listed <= trace.passed, "the line is drawn")

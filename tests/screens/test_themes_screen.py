@@ -44,11 +44,12 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
     from tui_scene import full_client, now
 
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.preferences.theme_catalogue import ThemeCatalogue
 
     monkeypatch.setattr("podtui.tui.preferences.file_changes.POLL_SECONDS", 0.02)
     base = (THEMES / "podtui-dark.yaml").read_text()
     path = write_theme(tmp_path, base)
-    app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)
+    app = PodtuiApp(full_client(), themes=ThemeCatalogue([tmp_path], "podtui-dark"), now=now)
     async with app.run_test() as pilot:
         await pilot.pause(0.2)
         changed = base.replace('primary: "#6cb6ff"', 'primary: "#ff0000"')

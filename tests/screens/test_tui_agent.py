@@ -145,7 +145,7 @@ async def test_offers_the_folder_of_the_command_line_at_start(
         client, agent=FakeAgent(), requested_path=tmp_path / "wild", asks_to_switch=True,
         readonly=readonly,
     ) as (app, pilot):  # fmt: skip
-        await wait_for(pilot, lambda: app.other_folder, "the comparison")
+        await wait_for(pilot, lambda: app.supervisor.other_folder, "the comparison")
         await pilot.pause()
         assert isinstance(app.screen, Dialog) is not readonly
 
@@ -157,8 +157,8 @@ async def test_a_link_to_the_agents_folder_is_the_same_folder(tmp_path: Path) ->
     client.fill((), (), (), (watching(tmp_path / "m"),))
     async with running(client, agent=FakeAgent(), requested_path=tmp_path / "link") as (app, _):
         app.tick()
-        assert app.compared_folder
-        assert app.other_folder == ""
+        assert app.supervisor.compared_folder
+        assert app.supervisor.other_folder == ""
 
 
 async def test_the_default_folder_is_not_compared(tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ async def test_the_default_folder_is_not_compared(tmp_path: Path) -> None:
         client, agent=FakeAgent(), requested_path=tmp_path / "wild", compares_folder=False
     ) as (app, _):
         app.tick()
-        assert app.compared_folder
-        assert app.other_folder == ""
+        assert app.supervisor.compared_folder
+        assert app.supervisor.other_folder == ""
         assert "▲ not" not in bar_text(app, "status")
 
 

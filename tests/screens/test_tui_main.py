@@ -92,7 +92,8 @@ async def test_before_the_agent_answers() -> None:
 
 
 async def test_reports_why_the_agent_did_not_start() -> None:
-    app = make_app(FakeClient(), start_error="Traceback\nsqlite3: disk is full")
+    app = make_app(FakeClient())
+    app.supervisor.start_error = "Traceback\nsqlite3: disk is full"
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         table = "\n".join(table_text(app))

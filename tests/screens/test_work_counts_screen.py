@@ -18,10 +18,10 @@ from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
 from podtui.tui import app as app_module
 from podtui.tui.app import PodtuiApp
-from podtui.tui.screens.logs import log_view
 from podtui.tui.screens.main import pods_pane
 from podtui.tui.screens.node import node_screen
 from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.views.logs import pace
 from podtui.tui.widgets.tones import LinesView
 
 # --- the log
@@ -209,14 +209,14 @@ async def test_changes_wait_for_the_paint_of_a_key_with_a_limit(
         await pilot.pause(0.5)
         published = record_calls(monkeypatch, main(app), "publish")
         monkeypatch.setattr(PodtuiApp, "idle", 0.0)
-        monkeypatch.setattr(app_module, "LONGEST", math.inf)
+        monkeypatch.setattr(app_module, "MAX_DELAY_SECONDS", math.inf)
         app.model.fold(Pod, Changed((pod("web", status(restarts=5)),)))
         app.publish_pending()
         assert not any(changes.pods for changes in published)
         monkeypatch.setattr(PodtuiApp, "idle", 1.0)
         await wait_for(pilot, lambda: any(changes.pods for changes in published), "the change")
         monkeypatch.setattr(PodtuiApp, "idle", 0.0)
-        monkeypatch.setattr(app_module, "LONGEST", 0.0)
+        monkeypatch.setattr(app_module, "MAX_DELAY_SECONDS", 0.0)
         app.model.fold(Pod, Changed((pod("web", status(restarts=6)),)))
         published.clear()
         app.publish_pending()
@@ -230,10 +230,10 @@ async def test_log_frames_wait_for_the_paint_of_a_key_with_a_limit(
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
         view.idle = lambda: 0.0
-        monkeypatch.setattr(log_view, "LONGEST", math.inf)
+        monkeypatch.setattr(pace, "MAX_DELAY_SECONDS", math.inf)
         view.write(numbered(5, 100))
         before = view.lines.rows.rows
-        await pilot.pause(3 * log_view.FRAME)
+        await pilot.pause(3 * pace.FRAME_SECONDS)
         assert view.lines.rows.rows == before
-        monkeypatch.setattr(log_view, "LONGEST", 0.0)
+        monkeypatch.setattr(pace, "MAX_DELAY_SECONDS", 0.0)
         await wait_for(pilot, lambda: view.lines.rows.rows == before + 5, "its turn")

@@ -19,7 +19,10 @@ from textual.widget import Widget
 from tui_scene import THEMES, FakeClient, full_client, now
 
 from podtui.tui.app import PodtuiApp
+from podtui.tui.commands.agent import Agent
+from podtui.tui.commands.agent_supervisor import AgentSupervisor
 from podtui.tui.model.model import LinkState
+from podtui.tui.preferences.theme_catalogue import ThemeCatalogue
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.widgets.tones import LinesView
@@ -44,13 +47,23 @@ async def notified(app: PodtuiApp, pilot: Pilot[Any], text: str) -> None:
     await wait_for(pilot, found, text)
 
 
-def make_app(client: FakeClient | None = None, **settings: Any) -> PodtuiApp:
-    settings.setdefault("theme", "podtui-dark")
+def make_app(
+    client: FakeClient | None = None,
+    *,
+    theme: str = "podtui-dark",
+    agent: Agent | None = None,
+    compares_folder: bool = True,
+    asks_to_switch: bool = False,
+    **settings: Any,
+) -> PodtuiApp:
     settings.setdefault("now", now)
-    settings.setdefault("requested_path", Path.cwd() / "static_pods")
+    requested_path: Path | None = settings.pop("requested_path", Path.cwd() / "static_pods")
     return PodtuiApp(
         full_client() if client is None else client,
-        theme_dirs=[THEMES],
+        themes=ThemeCatalogue([THEMES], theme),
+        supervisor=AgentSupervisor(
+            agent, requested_path, compares_folder=compares_folder, asks_to_switch=asks_to_switch
+        ),
         **settings,
     )
 

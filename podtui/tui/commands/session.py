@@ -194,6 +194,12 @@ class Session:
             return Path(manifest.spec.path).parent
         return folder_of(self.requested_path) if self.requested_path is not None else None
 
+    @property
+    def folder_is_missing(self) -> bool:
+        """True if the manifest folder does not exist. Reads the disk."""
+        folder = self.manifest_folder
+        return folder is not None and not folder.exists()
+
     def push(self, screen: Screen[Any]) -> None:
         self.app.push_screen(screen)
 
@@ -241,19 +247,20 @@ class Session:
             # Wait once for each question, not with each key.
             self.has_opened.set()
 
-    def record_action(self, what: str, words: Iterable[str], *pods: str) -> None:
-        """Add an action to the journal; ``words`` are a command line that does the same."""
-        self.journal.append(JournalEntry(self.clock(), what, shlex.join(words), ", ".join(pods)))
+    def record_action(self, what: str, command_line: Iterable[str], *pods: str) -> None:
+        """Add an action to the journal; ``command_line`` does the same."""
+        line = shlex.join(command_line)
+        self.journal.append(JournalEntry(self.clock(), what, line, ", ".join(pods)))
 
-    def kubectl(self, verb: str, *words: str) -> list[str]:
+    def kubectl(self, verb: str, *arguments: str) -> list[str]:
         """Return a command line for kubectl with the context of the shown cluster, independent of
         the current context. For an agent, return one for podtui, which has the same verbs.
         """
         server = self.model.server
         if server.is_cluster:
-            return ["kubectl", f"--context={server.context}", verb, *words]
+            return ["kubectl", f"--context={server.context}", verb, *arguments]
         root = PurePath(self.client.target.removeprefix("unix:")).parent
-        return ["podtui", verb, f"--root-dir={root}", *words]
+        return ["podtui", verb, f"--root-dir={root}", *arguments]
 
     def notify(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
         # `PodtuiApp.notify` cleans the text, line by line.
@@ -282,9 +289,9 @@ class Session:
     def ended_by_leaving(self) -> list[Line]:
         """The things that end or are lost with the screen, one line each."""
         ending = [
-            f"port-forward {one.address} → {one.forward.remote_port}"
-            for one in self.forwards
-            if not one.failed
+            f"port-forward {running.address} → {running.forward.remote_port}"
+            for running in self.forwards
+            if not running.failed
         ]
         ending += [f"pull of {name}" for name in self.pulls]
         ending += [f"creation of pod {name}" for name in self.recreated]

@@ -236,7 +236,7 @@ class Model:
 
     def set_node_usages(self, nodes: Iterable[NodeMetrics]) -> None:
         """Store the measured usage of several nodes."""
-        uses = {one.metadata.name: node_usage(one) for one in nodes}
+        uses = {metrics.metadata.name: node_usage(metrics) for metrics in nodes}
         if uses != self.node_uses:
             self.node_uses = uses
             self._usage_changed = True
@@ -282,10 +282,10 @@ class Model:
         """Return the keys of the pods that became stable since the last call, just by passing
         time.
         """
-        found = [key for key, until in self._recovering.items() if until <= now]
-        for key in found:
+        stable = [key for key, until in self._recovering.items() if until <= now]
+        for key in stable:
             del self._recovering[key]
-        return frozenset(key for key in found if key in self.pods)
+        return frozenset(key for key in stable if key in self.pods)
 
     def _set_link(self, link: LinkState, reason: str) -> None:
         if (link, reason) != (self.link, self.lost_reason):

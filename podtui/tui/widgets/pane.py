@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region
 from textual.markup import escape
+from textual.widget import Widget
 
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.tones import content_style
@@ -45,6 +46,15 @@ class Pane(Vertical):
         self._detail = ""
         self._note: str | Line = ""
         self._neighbours: tuple[Pane, ...] = ()
+
+    @property
+    def focus_target(self) -> Widget:
+        """The widget that gets the keys of the pane."""
+        return self
+
+    def clear_query(self) -> bool:
+        """Clear the filter or the search. Returns False if there was none."""
+        return False
 
     def set_detail(self, detail: str) -> None:
         """Set the part of the title after the pane's name."""

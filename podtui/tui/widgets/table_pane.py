@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 from textual.binding import Binding, BindingType
+from textual.widget import Widget
 
 from podtui.text.terminal_text import plural
 from podtui.tui.widgets.columns import ColumnChoice, ColumnsScreen
@@ -42,6 +43,16 @@ class TablePane(Pane):
     ]  # fmt: skip
 
     table: Table
+
+    @property
+    def focus_target(self) -> Widget:
+        return self.table
+
+    def clear_query(self) -> bool:
+        filtered = self.table.set.is_filtered
+        if filtered:
+            self.clear_filter()
+        return filtered
 
     def update_title(self) -> None:
         """Update the title from the table."""

@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from podtui.errors import UsageError
@@ -249,6 +250,16 @@ class LogCommands(Pane):
         self.show_note()
         return ""
 
+    @property
+    def focus_target(self) -> Widget:
+        return self.view
+
+    def clear_query(self) -> bool:
+        searched = bool(self.view.match_count)
+        if searched:
+            self.search("")
+        return searched
+
     def find(self, pattern: str) -> None:
         """Search and go to the first match."""
         self.view.begin_find()
@@ -280,8 +291,8 @@ class LogCommands(Pane):
             self.show_note()
 
     def action_next_level(self) -> None:
-        place = MINIMA.index(self.view.wanted.level)
-        self.view.ask(level=MINIMA[(place + 1) % len(MINIMA)])
+        index = MINIMA.index(self.view.wanted.level)
+        self.view.ask(level=MINIMA[(index + 1) % len(MINIMA)])
         self.show_note()
 
     def action_toggle_events(self) -> None:

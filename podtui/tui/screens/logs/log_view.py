@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from time import perf_counter
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from msgspec import Struct
 from rich.segment import Segment
@@ -46,44 +46,20 @@ from podtui.tui.screens.logs.log_paint import (
     marked_spans,
     paint,
 )
+from podtui.tui.screens.logs.row_heights import RowHeights
 from podtui.tui.views.logs.filters import LogFilter
 from podtui.tui.views.logs.json_rows import row_count
 from podtui.tui.views.logs.levels import Level
-from podtui.tui.views.logs.line_buffer import (
-    CUT,
-    DISK_BYTES,
-    GAP,
-    Chunk,
-    LineBuffer,
-    is_log,
-)
-from podtui.tui.views.logs.line_index import RowCount
+from podtui.tui.views.logs.line_buffer import CUT, DISK_BYTES, GAP, LineBuffer, is_log
 from podtui.tui.views.logs.lines import LogLines, Query
+from podtui.tui.views.logs.match_cursor import MatchCursor
 from podtui.tui.views.logs.merge import HeadLine
+from podtui.tui.views.logs.pace import FRAME_SECONDS, FramePace, pause_seconds, slice_seconds
 from podtui.tui.views.logs.times import Times
+from podtui.tui.views.logs.viewport import Anchor, Viewport
 from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.scrolled_text import ScrolledText
 from podtui.tui.widgets.search import compile_search
-
-FRAME: Final = 1 / 15
-FLOOD: Final = 250
-"""New lines per frame that are too many to read: drawing every frame would only delay the lines."""
-FLOOD_FRAME: Final = 1 / 4
-SLICE: Final = 0.004
-"""Seconds of filtering, searching and counting before the event loop may handle keys again."""
-TURN: Final = 0.001
-"""Seconds left to other tasks between two slices."""
-KEYS_FIRST: Final = 0.03
-"""Seconds after a key in which slices and frames wait, so that the effect of the key is drawn
-first."""
-LONGEST: Final = 0.5
-"""Maximum delay of a frame in seconds: the user may hold a key down."""
-TYPING: Final = 0.12
-"""Seconds after a key in which another key is likely. During this time slices are short: a search
-blocks the threads that read keys and write to the terminal."""
-SHORT_SLICE: Final = 0.0015
-LONG_TURN: Final = 0.005
-"""`SLICE` and `TURN` while the user types."""
 
 LineRow = tuple[int, int, bool]
 """A line, the index of the row within the line, and True if the cursor is on the line."""
@@ -94,6 +70,7 @@ Row = LineRow | str
 class Shown(Struct, frozen=True):
     """The values that all rows of one frame share."""
 
+    viewport: Viewport
     width: int
     options: PaintOptions
     cursor: int | None
@@ -192,24 +169,18 @@ class LogView(ScrolledText):
         """Return the seconds since the last key press."""
         # A line and its row on the screen, kept in place until the filter has scanned all lines.
         self._hold: tuple[int, int] | None = None
-        self._seeking = False
-        """True if the view moves to the first match as soon as the search finds it."""
+        self._matches = MatchCursor(self.lines)
         self._stale = False
         self._busy = False
         self._placing = False
         self._frames: Timer | None = None
-        self._framed_at = 0.0
-        self._came = 0
-        """Number of lines added since the last frame."""
+        self._pace = FramePace()
         self._worked = False
         """True if work was done whose result is not drawn yet."""
-        self._origin: tuple[tuple[int, int] | None, int | None] = (None, None)
-        """The position where a search began: the value of `_top` and the cursor line, each None
-        while following."""
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._frames = self.set_interval(FRAME, self._due)
+        self._frames = self.set_interval(FRAME_SECONDS, self._due)
         self.set_interval(1.0, self._second)
 
     def on_unmount(self) -> None:
@@ -231,7 +202,7 @@ class LogView(ScrolledText):
         """Add lines of one source or kind, see `podtui.tui.views.logs.line_buffer`."""
         if texts:
             self.lines.add(stamps, texts, tag)
-            self._came += len(texts)
+            self._pace.add(len(texts))
             self._wake()
 
     def rewrite_head(
@@ -240,7 +211,7 @@ class LogView(ScrolledText):
         """Replace all lines before ``until`` by what ``rewrite`` makes of them. What is visible,
         the cursor and the marks stay. Returns False if lines were dropped: then there is no head.
         """
-        top = self._top()
+        top = self._anchor
         if self._stale:
             self.lines.refresh()
         if self.lines.buffer.dropped:
@@ -253,14 +224,13 @@ class LogView(ScrolledText):
 
         self._cursor = None if self._cursor is None else now(self._cursor)
         self._hold = None if self._hold is None else (now(self._hold[0]), self._hold[1])
-        place, cursor = self._origin
-        self._origin = (
-            None if place is None else (now(place[0]), place[1]),
-            None if cursor is None else now(cursor),
-        )
-        self._expanded = {now(n) for n in self._expanded if n >= until or n in moved}
+        self._matches.move(now)
+        expanded = {now(line) for line in self._expanded if line >= until or line in moved}
+        # Changed in place: the counts of rows read this set.
+        self._expanded.clear()
+        self._expanded.update(expanded)
         self._strip.cache_clear()
-        self._settle(None if top is None else (now(top[0]), top[1]))
+        self._settle(None if top is None else Anchor(now(top.line), top.offset))
         self._worked = True
         self.refresh()
         self._wake()
@@ -271,6 +241,7 @@ class LogView(ScrolledText):
         self.lines.clear()
         self._cursor = self._hold = None
         self._expanded.clear()
+        self._matches.clear()
         self.match_count = self.match_number = 0
         self._shift = 0
         self._lay_out()
@@ -313,9 +284,10 @@ class LogView(ScrolledText):
         here = self.current
         if here is not None and not self.follow:
             self._cursor = here
-            self._hold = (here, self._row_of(here) - round(self.scroll_y))
+            viewport = self._viewport
+            self._hold = (here, viewport.row_of(here) - viewport.top)
         self.lines.query = query
-        self.match_number = 0
+        self._matches.number = self.match_number = 0
         self._lay_out()
         self._wake()
         self.draw_frame()
@@ -327,14 +299,14 @@ class LogView(ScrolledText):
         """
         wanted = compile_search(pattern) if pattern else None
         before = self._marked()
-        self.match_number = 0
+        self._matches.number = self.match_number = 0
         if wanted != self.lines.pattern:
             if self._stale:
                 # Lines that came since the last frame have no rows yet, and may match.
-                top = self._top()
+                top = self._anchor
                 self.lines.refresh()
                 self._settle(top)
-            self.match_count = 0
+            self._matches.count = self.match_count = 0
             self.lines.search(wanted)
             self._worked = True
             self._wake()
@@ -344,7 +316,7 @@ class LogView(ScrolledText):
 
     def begin_find(self) -> None:
         """Remember the position: `seek` searches from here, `end_find` returns to it."""
-        self._origin = self._top(), None if self.follow else self.current
+        self._matches.begin(self._anchor, None if self.follow else self.current)
 
     def seek(self) -> None:
         """Go to the first match at or below the line where the search began, or to the first match
@@ -353,7 +325,7 @@ class LogView(ScrolledText):
         This happens as soon as the match is found, unless the user moves first. Without a search,
         return to where the search began.
         """
-        self._seeking = self.searching
+        self._matches.seeking = self.searching
         if self.searching:
             self._take_match()
         else:
@@ -361,51 +333,40 @@ class LogView(ScrolledText):
 
     def end_find(self) -> None:
         """Return to the position where the search began."""
-        self._seeking = False
-        top, cursor = self._origin
-        self._cursor = cursor
+        top, self._cursor = self._matches.anchor, self._matches.line
         if top is None:
             self.follow = True
         else:
-            self._place(self._row_of(max(top[0], self.lines.buffer.first)) + top[1])
-        found = self.lines.found
-        if found is not None and cursor is not None and cursor in found:
-            self.match_count, self.match_number = found.count, found.rank(cursor) + 1
-            self.post_message(self.SearchChanged(self))
+            self._place(self._viewport.row_of_anchor(top))
+        if self._matches.end():
+            self._show_match()
         self.refresh()
 
     def _take_match(self) -> None:
-        matches = self.lines.found
-        if not self._seeking or matches is None:
-            return
-        if matches.count:
-            cursor = self._origin[1]
-            begin = self.lines.buffer.first if cursor is None else cursor
-            rank = matches.rank(max(begin, self.lines.buffer.first)) % matches.count
-            if matches.at(rank) != self._cursor or self.match_number != rank + 1:
-                self._strip.cache_clear()
-                self.go_to(matches.at(rank))
-                self.match_count, self.match_number = matches.count, rank + 1
-                self.post_message(self.SearchChanged(self))
-        # The newest lines are searched first: an earlier match may still be found.
-        self._seeking = self.lines.progress < 1
+        """Go to the first match, once the search has found it."""
+        target = self._matches.seek(self._cursor)
+        if target is not None:
+            self._strip.cache_clear()
+            self.go_to(target)
+            self._show_match()
+
+    def _show_match(self) -> None:
+        self.match_count, self.match_number = self._matches.count, self._matches.number
+        self.post_message(self.SearchChanged(self))
 
     def _marked(self) -> dict[int, tuple[Spans, bool]]:
         """Return the highlighted ranges by screen row, and True if they are the current match."""
         marked: dict[int, tuple[Spans, bool]] = {}
         here = self.current if self.match_number else None
         buffer = self.lines.buffer
-        for y in range(self.size.height):
-            at = self._line_at(round(self.scroll_y) + y)
-            if at is not None:
-                sequence = at[0]
-                spans, searched = marked_spans(self.lines, buffer[sequence], buffer.tag(sequence))
-                marked[y] = spans, searched and sequence == here
+        for y, line in self._viewport.lines():
+            spans, searched = marked_spans(self.lines, buffer[line], buffer.tag(line))
+            marked[y] = spans, searched and line == here
         return marked
 
     @property
     def searching(self) -> bool:
-        return self.lines.pattern is not None
+        return self._matches.searching
 
     def next_match(self) -> None:
         """Go to the first match below the current line, wrapping at the end."""
@@ -415,24 +376,11 @@ class LogView(ScrolledText):
         self._go(forward=False)
 
     def _go(self, *, forward: bool) -> None:
-        self._seeking = False
-        # Without a search, go through the lines that passed the filter.
-        lines = self.lines.found or self.lines.rows.shown
-        here = self.current
-        if lines is None or not lines.count or here is None:
-            return
-        rank = lines.rank(here)
-        # The first step of a search may select the current line itself.
-        leaves = here in lines and bool(self.match_number or not self.searching)
-        if forward:
-            rank += leaves
-        elif leaves or here not in lines:
-            rank -= 1
-        rank %= lines.count
-        self.match_number = rank + 1 if self.searching else 0
-        self.go_to(lines.at(rank))
-        self._strip.cache_clear()
-        self.post_message(self.SearchChanged(self))
+        target = self._matches.step(self.current, forward=forward)
+        if target is not None:
+            self.go_to(target)
+            self._strip.cache_clear()
+            self._show_match()
 
     # --- the cursor
 
@@ -441,9 +389,9 @@ class LogView(ScrolledText):
         self.follow = False
         self._hold = None
         self._cursor = sequence
-        row, top, height = self._row_of(sequence), round(self.scroll_y), self.size.height
-        if not top <= row < top + height:
-            self._place(row - height // 3)
+        top = self._viewport.top_for(sequence)
+        if top is not None:
+            self._place(top)
         self.refresh()
 
     def _move(self, step: int) -> None:
@@ -451,45 +399,31 @@ class LogView(ScrolledText):
         if here is None:
             return
         self._hold = None
-        self._seeking = False
+        self._matches.seeking = False
         if step < 0 and self.lines.buffer.tag(here) == CUT:
             self._ask_for_earlier()
-        top, height = round(self.scroll_y), self.size.height
-        first, last = self._row_of(here), self._last_row(here)
-        # Scroll row by row through a line that extends beyond the view.
-        if (step > 0 and last >= top + height) or (step < 0 and first < top):
-            self.follow = False
-            self._place(top + step)
-            return
-        at = self._line_at(last + 1 if step > 0 else first - 1)
-        if at is None:
-            self.follow = step > 0
+        move = self._viewport.step(here, step)
+        self.follow = move is None and step > 0
+        if move is None:
             if step < 0:
                 self._ask_for_earlier()
             return
-        self.follow = False
-        self._cursor = at[0]
-        first, last = self._row_of(at[0]), self._last_row(at[0])
-        if step > 0 and last >= top + height:
-            self._place(min(first, last - height + 1))
-        elif step < 0 and first < top:
-            self._place(max(first, last - height + 1))
-        self._refresh_rows()
-
-    def _last_row(self, sequence: int) -> int:
-        chunk = self.lines.buffer.chunk_of(sequence)
-        counting = self._counting()[0]
-        rows = counting(chunk, sequence - chunk.first) if counting else 1
-        return self._row_of(sequence) + rows - 1
+        if move.line is not None:
+            self._cursor = move.line
+        if move.top is not None:
+            self._place(move.top)
+        if move.line is not None:
+            self._refresh_rows()
 
     def on_click(self, event: events.Click) -> None:
         if event.button != 1:
             return
-        at = self._line_at(round(self.scroll_y) + event.y)
-        if at is not None:
-            self._seeking = False
+        viewport = self._viewport
+        position = viewport.line_at(viewport.top + event.y)
+        if position is not None:
+            self._matches.seeking = False
             self.follow = False
-            self._cursor = at[0]
+            self._cursor = position[0]
             self.refresh()
 
     def toggle_mark(self) -> None:
@@ -542,9 +476,8 @@ class LogView(ScrolledText):
 
     def _ask_for_earlier(self) -> None:
         """Ask for the earlier lines that a visible remark is about, before the user moves up."""
-        buffer, top = self.lines.buffer, round(self.scroll_y)
-        lines = (self._line_at(row) for row in range(top, top + self.size.height))
-        cuts = [at[0] for at in lines if at is not None and buffer.tag(at[0]) == CUT]
+        buffer = self.lines.buffer
+        cuts = [line for _, line in self._viewport.lines() if buffer.tag(line) == CUT]
         if cuts:
             self.post_message(self.EarlierWanted(self, cuts))
 
@@ -564,17 +497,12 @@ class LogView(ScrolledText):
     # --- frames
 
     def _due(self) -> None:
-        now = perf_counter()
-        since = now - self._framed_at
-        if self.idle() < KEYS_FIRST and since < LONGEST:
-            return
-        if self._came < FLOOD or since >= FLOOD_FRAME:
-            self._came, self._framed_at = 0, now
+        if self._pace.takes(perf_counter(), self.idle()):
             self.draw_frame()
 
     def draw_frame(self) -> None:
         """Draw new lines and new matches, then continue the background work."""
-        top = self._top()
+        top = self._anchor
         stale, self._stale = self._stale, False
         if stale:
             self.lines.refresh()
@@ -590,8 +518,7 @@ class LogView(ScrolledText):
 
     def _work(self) -> bool:
         """Do one slice of the pending work. Returns True if there is more."""
-        now = perf_counter()
-        until = now + (SLICE if self.idle() >= TYPING else SHORT_SLICE)
+        until = perf_counter() + slice_seconds(self.idle())
         more = self.lines.work()
         self._worked |= more
         while more and perf_counter() < until:
@@ -601,36 +528,33 @@ class LogView(ScrolledText):
     def _continue_soon(self) -> None:
         if not self._busy:
             self._busy = True
-            idle = self.idle()
-            pause = TURN if idle >= TYPING else max(LONG_TURN, KEYS_FIRST - idle)
             # A message to the widget itself would be handled before other tasks get a turn.
-            call_after(self, pause, self._continue_work)
+            call_after(self, pause_seconds(self.idle()), self._continue_work)
 
     def _continue_work(self) -> None:
         self._busy = False
-        top, rows = self._top(), self.lines.rows.rows
+        top, rows = self._anchor, self.lines.rows.rows
         more = self._work()
         if self.lines.rows.rows != rows:
             self._settle(top)
         if more:
             self._continue_soon()
 
-    def _top(self) -> tuple[int, int] | None:
-        """Return the top line and the number of its rows above the view; None while following."""
-        row = round(self.scroll_y)
-        at = None if self.follow else self._line_at(row)
-        return None if at is None else (at[0], row - self._row_of(at[0]))
+    @property
+    def _anchor(self) -> Anchor | None:
+        """The place of the top row; None while following."""
+        return None if self.follow else self._viewport.anchor
 
-    def _settle(self, top: tuple[int, int] | None) -> None:
+    def _settle(self, top: Anchor | None) -> None:
         """Keep the visible lines in place after rows were added or removed; draw changed rows."""
         self._resize()
         if self.follow:
             self._place(self.virtual_size.height)
         elif self._hold is not None:
-            self._place(self._row_of(self._hold[0]) - self._hold[1])
+            self._place(self._viewport.row_of(self._hold[0]) - self._hold[1])
             self._hold = self._hold if self.lines.progress < 1 else None
         elif top is not None:
-            self._place(self._row_of(max(top[0], self.lines.buffer.first)) + top[1])
+            self._place(self._viewport.row_of_anchor(top))
         self._refresh_rows()
 
     def _second(self) -> None:
@@ -639,32 +563,26 @@ class LogView(ScrolledText):
             self.refresh()
 
     def _count_matches(self) -> None:
-        found = self.lines.found
-        count = found.count if found is not None else 0
-        if count != self.match_count or self.lines.progress < 1:
-            self.match_number = min(self.match_number, count)
-            if found is not None and self.match_number and self._cursor is not None:
-                self.match_number = found.rank(self._cursor) + 1
-            self.match_count = count
-            self.post_message(self.SearchChanged(self))
+        if self._matches.recount(self._cursor):
+            self._show_match()
         self._take_match()
 
     def _lay_out(self) -> None:
         """Rebuild the shown lines and rows, after a change of the query or the lines."""
         self._strip.cache_clear()
-        self.lines.rebuild(*self._counting())
+        self.lines.rebuild(*self._heights.counting)
         self._after_layout()
 
     def _recount(self) -> None:
         """Rebuild the rows, after a change of width, wrapping, prefix or unfolded JSON."""
         if not self.is_mounted:
             return
-        top = self._line_at(round(self.scroll_y))
+        top = self._viewport.anchor
         self._strip.cache_clear()
-        self.lines.recount(*self._counting())
+        self.lines.recount(*self._heights.counting)
         self._after_layout()
         if top is not None and not self.follow:
-            self._place(self._row_of(top[0]))
+            self._place(self._viewport.row_of(top.line))
         self._wake()
 
     def _after_layout(self) -> None:
@@ -674,7 +592,7 @@ class LogView(ScrolledText):
         self.refresh()
 
     def _resize(self) -> None:
-        size = Size(self.shown_width, self.lines.rows.rows + self._head)
+        size = Size(self.shown_width, self._viewport.total)
         if size != self.virtual_size:
             self.virtual_size = size
             self._placing = True
@@ -724,40 +642,26 @@ class LogView(ScrolledText):
             self._refresh_rows()
         if not self._placing and round(old_value) != round(new_value):
             self._hold = None
-            self._seeking = False
+            self._matches.seeking = False
             self.follow = new_value >= self.max_scroll_y
 
     # --- lines and rows
 
-    @property
-    def _head(self) -> int:
-        """The number of rows above the first line: one if lines were dropped, to report that."""
-        return 1 if self.lines.buffer.dropped else 0
-
     def _paint_options(self, width: int) -> PaintOptions:
         return PaintOptions(width, self.times, self.wrap, self.prefix, self._names, self._shift)
 
-    def _line_at(self, row: int) -> tuple[int, int] | None:
-        return self.lines.rows.line_at(row - self._head)
+    @property
+    def _heights(self) -> RowHeights:
+        options = self._paint_options(self.shown_width)
+        return RowHeights(self.lines.buffer, options, self.json_all, self._expanded)
 
-    def _row_of(self, sequence: int) -> int:
-        return self.lines.rows.row_of(sequence) + self._head
-
-    def _uneven(self, chunk: Chunk) -> bool:
-        if self.wrap or self.json_all:
-            return True
-        return any(chunk.first <= sequence < chunk.end for sequence in self._expanded)
-
-    def _rows_of_line(self, chunk: Chunk, index: int) -> int:
-        block = self.lines.buffer.block(chunk)
-        line, tag = block.line(index), block.tags[index]
-        rows = self._text_rows(line, tag) if self.wrap else 1
-        if is_log(tag) and (self.json_all or chunk.first + index in self._expanded):
-            rows += row_count(line)
-        return rows
-
-    def _text_rows(self, line: bytes, tag: int) -> int:
-        return self._paint_options(self.shown_width).rows_of(line, tag)
+    @property
+    def _viewport(self) -> Viewport:
+        buffer = self.lines.buffer
+        return Viewport(
+            self.lines.rows, self._heights.rows_of, buffer.first, 1 if buffer.dropped else 0,
+            round(self.scroll_y), self.size.height,
+        )  # fmt: skip
 
     # --- drawing
 
@@ -768,30 +672,32 @@ class LogView(ScrolledText):
 
     def _shown(self) -> Shown:
         width = self.shown_width
-        return Shown(width, self._paint_options(width), None if self.follow else self.current)
+        cursor = None if self.follow else self.current
+        return Shown(self._viewport, width, self._paint_options(width), cursor)
 
     def _row(self, y: int, shown: Shown) -> Row:
-        row = round(self.scroll_y) + y
-        if row < self._head:
+        viewport = shown.viewport
+        row = viewport.top + y
+        if row < viewport.head:
             return self._dropped()
-        at = self._line_at(row)
-        if at is None:
-            return self._message_row(y, shown.width)
-        return at[0], at[1], at[0] == shown.cursor
+        position = viewport.line_at(row)
+        if position is None:
+            return self._message_row(y, shown)
+        return position[0], position[1], position[0] == shown.cursor
 
     def _dropped(self) -> str:
         buffer = self.lines.buffer
         why = f": {buffer.trouble}" if buffer.trouble else ""
         return f"… {buffer.dropped:,} lines not kept{why}"
 
-    def _message_row(self, y: int, width: int) -> str:
+    def _message_row(self, y: int, shown: Shown) -> str:
         """Return the message text in a row without a log line."""
-        used = min(self.lines.rows.rows + self._head, self.size.height)
+        used = min(shown.viewport.total, self.size.height)
         message_text = self.empty_text if not self.lines.log_lines else ""
         if not used and len(self.lines.buffer):
             done = self.lines.progress >= 1
             message_text = "No line passes the filter. Esc clears it." if done else "Looking…"
-        lines = centred(message_text, width)
+        lines = centred(message_text, shown.width)
         start = used + max(0, (self.size.height - used - len(lines)) // 2)
         return lines[y - start] if start <= y < start + len(lines) else ""
 
@@ -822,18 +728,18 @@ class LogView(ScrolledText):
         self.repaints += 1
         if not isinstance(row, str):
             return self._strip(row, shown.options)
-        if round(self.scroll_y) + y < self._head:
+        if shown.viewport.top + y < shown.viewport.head:
             return paint(LogRow(row.encode(), GAP), shown.options, self._style, self._base)
         if not row:
             return Strip.blank(shown.width, self._base)
         return Strip([Segment(row, self._base + self._style("empty"))])
 
     def _style(self, part: str) -> Style:
-        found = self._styles.get(part)
-        if found is None:
-            found = self.get_component_rich_style(f"log-view--{part}", partial=True)
-            self._styles[part] = found
-        return found
+        style = self._styles.get(part)
+        if style is None:
+            style = self.get_component_rich_style(f"log-view--{part}", partial=True)
+            self._styles[part] = style
+        return style
 
     def _make_strip(self, row: LineRow, options: PaintOptions) -> Strip:
         sequence, inside, cursor = row
@@ -852,19 +758,8 @@ class LogView(ScrolledText):
 
         A cursor outside the view is moved to the nearest visible line.
         """
-        rows = self.lines.rows.rows
-        if not rows:
-            return None
-        if self.follow:
-            at = self.lines.rows.line_at(rows - 1)
-            return at[0] if at is not None else None
-        top = round(self.scroll_y)
-        bottom = min(top + max(1, self.size.height), rows + self._head) - 1
-        row = bottom
-        if self._cursor is not None:
-            row = self._row_of(max(self._cursor, self.lines.buffer.first))
-        at = self._line_at(max(top, self._head, min(row, bottom)))
-        return at[0] if at is not None else None
+        viewport = self._viewport
+        return viewport.last_line if self.follow else viewport.nearest(self._cursor)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -873,8 +768,3 @@ class LogView(ScrolledText):
 
     def watch_empty_text(self) -> None:
         self.refresh()
-
-    def _counting(self) -> tuple[RowCount | None, Callable[[Chunk], bool] | None]:
-        if not (self.wrap or self.json_all or self._expanded):
-            return None, None
-        return self._rows_of_line, self._uneven

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import TimerHandle
 from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
@@ -10,12 +9,12 @@ from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widget import Widget
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 from podtui.explain.places import find_place
+from podtui.tui.commands.agent_supervisor import AgentSupervisor
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
@@ -23,6 +22,7 @@ from podtui.tui.screens.live_screen import LiveScreen, ask_filter, filter_error
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
+from podtui.tui.screens.main.namespace_choice import NamespaceChoice
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.screens.main.screen_memory import (
@@ -40,7 +40,7 @@ from podtui.tui.views.header import header, status_line
 from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, line_width
-from podtui.tui.widgets.delays import call_after
+from podtui.tui.widgets.delays import Settled
 from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.filters import FilterError, column_named, parse_filter
 from podtui.tui.widgets.pane import Pane
@@ -49,10 +49,8 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
 
-REMEMBER = 1.0
+SAVE_DELAY_SECONDS: Final = 1.0
 """Seconds after a change of sizes or columns until it is saved."""
-
-ALL_NAMESPACES: Final = "all"
 
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
@@ -63,16 +61,9 @@ class MainHost(Protocol):
     """The part of the app that only the main screen uses."""
 
     simulated: bool
-    start_error: str
-    other_folder: str
+    supervisor: AgentSupervisor
     theme_choice: tuple[str, str]
     memory: MemoryFile
-
-    @property
-    def folder(self) -> str: ...
-
-    @property
-    def folder_is_missing(self) -> bool: ...
 
     def remember(self, memory: ScreenMemory) -> None: ...
 
@@ -186,18 +177,21 @@ class MainScreen(ActingScreen, PromptedScreen):
         super().__init__()
         self._host = host
         self._history = ViewHistory(HistoryEntry("pods"))
-        self._remembering: TimerHandle | None = None
+        self._layout_settled = Settled(
+            self, SAVE_DELAY_SECONDS, lambda: self._host.remember(self.memory)
+        )
         self._choosing = False
         """True after the cursor has moved, until the other panes are updated."""
         self._followed: tuple[str, ...] = ()
         """Keys of the pods whose logs were last requested."""
 
     def compose(self) -> ComposeResult:
-        host, session = self._host, self.session
+        session, supervisor = self.session, self._host.supervisor
         yield Bar(id="header")
         self.pods = PodsPane(
-            session.model, lambda: host.folder, lambda: host.folder_is_missing, id="pods"
-        )
+            session.model, lambda: supervisor.folder(session.model.node),
+            lambda: session.folder_is_missing, id="pods",
+        )  # fmt: skip
         self.events = EventsPane(session.model, id="events")
         self.logs = LogsPane(session.model, session.client, id="logs")
         self.node = NodePane(session.model, id="node")
@@ -259,7 +253,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def publish(self, changes: Changes, now: float) -> None:
         if not self.opened:
             return
-        error = self._host.start_error
+        error = self._host.supervisor.start_error
         self.pods.publish(changes, now, error)
         self.events.publish(changes, now, error)
         self.node.publish(changes, now, error)
@@ -275,15 +269,15 @@ class MainScreen(ActingScreen, PromptedScreen):
         width = self.size.width
         left, right = header(model, self.pods.totals, width, self.pods.scope)
         self.query_one("#header", Bar).show(left, right)
-        hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
+        hidden = [self.body.pane(name) for name in PANES if name in self.body.view.hidden]
         names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
         note: Line = (Span(f" hidden: {names} ", "muted"),) if names else ()
         if self.session.readonly:
             note = (*note, Span(" read-only ", "warning"))
         room = width - line_width(note)
         line = status_line(
-            model, self.session.client.target, host.folder, room,
-            simulated=host.simulated, other=host.other_folder,
+            model, self.session.client.target, host.supervisor.folder(model.node), room,
+            simulated=host.simulated, other=host.supervisor.other_folder,
         )  # fmt: skip
         self.query_one("#status", Bar).show(line, note)
 
@@ -311,17 +305,6 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.body.show_view(self.body.view.go(pane.id))
             self.refresh_bindings()
 
-    def _pane(self, name: str) -> Pane:
-        return self.body.pane(name)
-
-    def focus_of(self, name: str) -> Widget:
-        return {
-            "pods": self.pods.table,
-            "events": self.events.table,
-            "logs": self.logs.view,
-            "node": self.node.view,
-        }[name]
-
     def action_pane(self, name: str) -> None:
         """Focus a pane, and show it if it was hidden or shares a place."""
         self._show_pane(name)
@@ -329,7 +312,7 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def _show_pane(self, name: str) -> None:
         self.body.show_view(self.body.view.go(name))
-        self.set_focus(self.focus_of(name))
+        self.set_focus(self.body.pane(name).focus_target)
         self.publish(Changes(), self.session.now())
 
     def action_cycle(self, step: int) -> None:
@@ -365,10 +348,10 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.action_pane(pane)
 
     def _named(self, name: str) -> str | None:
-        found = next((pane for pane in PANES if name and pane.startswith(name.lower())), None)
-        if found is None:
+        pane = next((pane for pane in PANES if name and pane.startswith(name.lower())), None)
+        if pane is None:
             self.notify(f"The panes are {', '.join(PANES)}.", severity="warning")
-        return found
+        return pane
 
     # --- the prompt
 
@@ -390,7 +373,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def _prompting(self, on: bool) -> None:
         self.query_one(Hints).display = not on
         if not on:
-            self.set_focus(self.focus_of(self.active))
+            self.set_focus(self.body.pane(self.active).focus_target)
 
     # --- answers
 
@@ -414,10 +397,9 @@ class MainScreen(ActingScreen, PromptedScreen):
         if message.purpose is Purpose.FILTER:
             self.filter_table(message.text)
             self.add_to_history()
-        elif message.purpose is Purpose.SEARCH and self.active == "node":
-            self._search_node(message.text)
         elif message.purpose is Purpose.SEARCH:
-            self.logs.find(message.text)
+            searched = self.node if self.active == "node" else self.logs
+            searched.find(message.text)
         else:
             self._host.run_command(message.text)
 
@@ -427,16 +409,6 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.filter_table("")
         elif self.active == "node":
             self.node.view.search("")
-
-    def _search_node(self, text: str) -> None:
-        """Search in the node's pane; without a text, go to the next match."""
-        view = self.node.view
-        if text:
-            view.search(text)
-        view.next_match()
-        if not view.matches:
-            self.notify(f"No match for {clean(text or view.pattern)}", severity="warning",
-                        markup=False)  # fmt: skip
 
     # --- commands
 
@@ -453,31 +425,21 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def action_namespace(self, name: str) -> None:
         """Show only the pods and events of a namespace, or of all; without a name, ask for one."""
-        counts = self.pods.namespaces
-        if name in counts:
-            self._show_namespace(name)
-        elif name == ALL_NAMESPACES:
-            self._show_namespace("")
+        choice = NamespaceChoice(self.pods.namespaces, len(self.session.model.pods))
+        namespace = choice.named(name)
+        if namespace is not None:
+            self._show_namespace(namespace)
         elif name:
-            others = ", ".join((ALL_NAMESPACES, *map(clean, sorted(counts))))
-            self.notify(f"No pod is in the namespace {clean(name)}; choose from {others}",
+            self.notify(f"No pod is in the namespace {clean(name)}; choose from {choice.names}",
                         severity="warning", markup=False)  # fmt: skip
         else:
-            names = sorted(counts)
-            total = len(self.session.model.pods)
-            digits = len(f"{total:,}")
-            lines = [
-                (Span(f"{clean(namespace)}  ", "name"),
-                 Span(f"{count:>{digits},} {'pod' if count == 1 else 'pods'}", "muted"))
-                for namespace, count in [(ALL_NAMESPACES, total), *sorted(counts.items())]
-            ]  # fmt: skip
-            start = names.index(self.pods.scope) + 1 if self.pods.scope in names else 0
 
             def show(index: int | None) -> None:
                 if index is not None:
-                    self._show_namespace(["", *names][index])
+                    self._show_namespace(choice.namespaces[index])
 
-            self.session.app.push_screen(Picker("Namespace", lines, start=start), show)
+            picker = Picker("Namespace", choice.lines(), start=choice.index(self.pods.scope))
+            self.session.app.push_screen(picker, show)
 
     def _show_namespace(self, namespace: str) -> None:
         for pane in self._tables.values():
@@ -488,12 +450,12 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_sort_by(self, column: str) -> None:
         """Sort the table by a column, given by any of its names."""
         table = (self.active_table or self.pods).table
-        place = column_named(column, table.columns)
-        if place is None:
+        index = column_named(column, table.columns)
+        if index is None:
             names = " ".join(c.names[0] for c in table.columns)
             self.notify(f"The columns are {names}", severity="warning", markup=False)
         else:
-            table.sort_by(table.columns[place].key)
+            table.sort_by(table.columns[index].key)
 
     def action_choose_columns(self) -> None:
         (self.active_table or self.pods).action_columns()
@@ -539,13 +501,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.remember_soon()
 
     def remember_soon(self) -> None:
-        if self._remembering is not None:
-            self._remembering.cancel()
-        self._remembering = call_after(self, REMEMBER, self._save_layout)
-
-    def _save_layout(self) -> None:
-        self._remembering = None
-        self._host.remember(self.memory)
+        self._layout_settled.touch()
 
     @property
     def memory(self) -> ScreenMemory:
@@ -670,14 +626,8 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def action_back(self) -> None:
         """Clear the filter, the search or the zoom, in this order; otherwise focus the pods."""
-        table = self.active_table
-        if table is not None and table.table.set.is_filtered:
-            table.clear_filter()
+        if self.body.pane(self.active).clear_query():
             self.publish(Changes(), self.session.now())
-        elif self.active == "logs" and self.logs.view.match_count:
-            self.logs.search("")
-        elif self.active == "node" and self.node.view.pattern:
-            self.node.view.search("")
         elif self.body.view.zoomed:
             self.action_zoom(False)
         else:

@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.widget import Widget
 
 from podtui.api.v1 import Node
 from podtui.tui.model.model import Changes, Model
@@ -58,6 +59,25 @@ class NodePane(Pane):
 
     def on_resize(self) -> None:
         self._draw()
+
+    @property
+    def focus_target(self) -> Widget:
+        return self.view
+
+    def find(self, text: str) -> None:
+        """Search for ``text``; without a text, go to the next match."""
+        if text:
+            self.view.search(text)
+        self.view.next_match()
+        if not self.view.matches:
+            self.notify(f"No match for {clean(text or self.view.pattern)}", severity="warning",
+                        markup=False)  # fmt: skip
+
+    def clear_query(self) -> bool:
+        searched = bool(self.view.pattern)
+        if searched:
+            self.view.search("")
+        return searched
 
     def choose(self, key: str) -> None:
         """Highlight the shares of the pod under the cursor."""

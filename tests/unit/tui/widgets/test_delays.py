@@ -8,7 +8,7 @@ import time
 from textual.app import App
 from textual.pilot import Pilot
 
-from podtui.tui.widgets.delays import call_after
+from podtui.tui.widgets.delays import Settled, call_after
 
 
 async def called(pilot: Pilot[None], counts: list[int]) -> None:
@@ -53,3 +53,18 @@ async def test_a_closed_app_is_not_called() -> None:
         call_after(app, 0.05, lambda: counts.append(1))
     await asyncio.sleep(0.1)
     assert counts == []
+
+
+async def test_repeated_touches_make_one_call_after_the_last_one() -> None:
+    app, counts = App[None](), list[int]()
+    async with app.run_test() as pilot:
+        settled = Settled(app, 0.05, lambda: counts.append(1))
+        for _ in range(5):
+            settled.touch()
+        await called(pilot, counts)
+        await pilot.pause(0.1)
+        assert counts == [1]
+        settled.touch()
+        async with asyncio.timeout(120):
+            while len(counts) < 2:
+                await pilot.pause(0.01)
