@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
@@ -25,11 +25,11 @@ from podtui.agent.absent_nodes import AbsentNodes
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.home import HomeTokens, home_ports
+from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.systemd import machine_is_stopping
-from podtui.api.cpus import parse_cpu_set
 from podtui.api.local import Plan
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.pods import is_mirror
@@ -40,7 +40,6 @@ from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
 from podtui.errors import AgentClash, PodtuiError, first_error
 from podtui.kubelet.admission.plan import plan_of, pods_to_admit
-from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.kubelet.tasks import Parts
 from podtui.manifest.diagnose import read_manifest
@@ -76,7 +75,7 @@ from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.tls import TlsServer
-from podtui.settings import SETTINGS, Settings, attribute_name
+from podtui.settings import SETTINGS, Settings
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
 
@@ -325,25 +324,6 @@ def make_runtime(settings: Settings, clock: Clock) -> Runtime:
     url = None if settings.engine == "auto" else settings.engine
     limits = LogLimits(size=settings.containerLogMaxSize, files=settings.containerLogMaxFiles)
     return DockerRuntime(url, root=str(settings.rootDir), clock=clock, log_limits=limits)
-
-
-def kubelet_config(settings: Settings) -> KubeletConfig:
-    """Return the kubelet's configuration: a field named after a setting has its value."""
-    values = {attribute_name(key): getattr(settings, key) for key in SETTINGS}
-    values |= {
-        "root_dir": str(settings.rootDir),
-        "static_pod_path": shown_path(str(settings.staticPodPath)),
-        "strict": settings.kubeletStrict,
-        "simulated": settings.engine == "memory",
-    }
-    if settings.reservedSystemCPUs:
-        # The reserved CPUs replace the reserved amounts (kubelet.md §13.7).
-        count = len(parse_cpu_set(settings.reservedSystemCPUs))
-        values["system_reserved"] = {**settings.systemReserved, "cpu": str(count)}
-        kube = {name: text for name, text in settings.kubeReserved.items() if name != "cpu"}
-        values["kube_reserved"] = kube
-    known = {field.name for field in fields(KubeletConfig)}
-    return KubeletConfig(**{name: value for name, value in values.items() if name in known})
 
 
 def configz(settings: Settings) -> bytes:

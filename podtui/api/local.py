@@ -119,13 +119,6 @@ class Manifest(Struct, frozen=True, kw_only=True):
     kind: str = "Manifest"
 
 
-class ManifestList(Struct, frozen=True, kw_only=True):
-    metadata: ObjectMeta
-    items: tuple[Manifest, ...]
-    apiVersion: str = GROUP_VERSION
-    kind: str = "ManifestList"
-
-
 class ContainerMetrics(Struct, frozen=True, kw_only=True):
     """``usage`` has ``cpu`` (cores, as a quantity such as ``12m``) and ``memory`` (bytes)."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from podtui.api.thresholds import Threshold, eviction_thresholds
@@ -12,73 +12,68 @@ STOP_SIGNALS: Final = "ContainerStopSignals"
 """The feature gate that enables ``lifecycle.stopSignal``."""
 
 
-def _no_map() -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletConfig:
-    """Durations are in seconds, reservations are quantities by resource or signal.
+    """Durations are in seconds, reservations are quantities by resource or signal. Fields without a
+    default are settings: `podtui.settings.Settings` has their defaults.
 
     ``strict`` turns off the departures from the kubelet. ``simulated`` means that the runtime only
     simulates containers, which every view must show.
     """
 
     node_name: str
-    max_pods: int = 110
-    system_reserved: Mapping[str, str] = field(default_factory=_no_map)
-    kube_reserved: Mapping[str, str] = field(default_factory=_no_map)
-    eviction_hard: Mapping[str, str] = field(default_factory=_no_map)
-    node_labels: Mapping[str, str] = field(default_factory=_no_map)
-    allowed_unsafe_sysctls: tuple[str, ...] = ()
-    max_container_restart_period: float = 300.0
-    serialize_image_pulls: bool = True
-    max_parallel_image_pulls: int = 0
+    max_pods: int
+    system_reserved: Mapping[str, str]
+    kube_reserved: Mapping[str, str]
+    eviction_hard: Mapping[str, str]
+    node_labels: Mapping[str, str]
+    allowed_unsafe_sysctls: tuple[str, ...]
+    max_container_restart_period: float
+    serialize_image_pulls: bool
+    max_parallel_image_pulls: int
     """Used only if pulls are not serialized; 0 means no limit."""
-    sync_frequency: float = 60.0
-    strict: bool = False
-    simulated: bool = False
-    root_dir: str = ""
+    sync_frequency: float
+    strict: bool
+    simulated: bool
+    root_dir: str
     """The directory that holds ``logs/pods``; empty for none (tests)."""
-    static_pod_path: str = ""
+    static_pod_path: str
     endpoint_port: int = 0
     """The TCP port at which the agent serves the kubelet's endpoints; 0 for none."""
-    cluster_dns: tuple[str, ...] = ()
-    cluster_domain: str = ""
-    resolv_conf: str = ""
+    cluster_dns: tuple[str, ...]
+    cluster_domain: str
+    resolv_conf: str
     """Path of the node's resolver file; if empty, the engine configures the resolver."""
-    seccomp_default: bool = False
-    cpu_cfs_quota: bool = True
-    cpu_cfs_quota_period: float = 0.1
-    pod_pids_limit: int = -1
-    cpu_manager_policy: Literal["none", "static"] = "none"
-    cpu_manager_policy_options: Mapping[str, str] = field(default_factory=_no_map)
-    cpu_manager_reconcile_period: float = 10.0
-    memory_manager_policy: Literal["None", "Static"] = "None"
-    topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = (
-        "none"
-    )
-    topology_manager_scope: Literal["container", "pod"] = "container"
-    topology_manager_policy_options: Mapping[str, str] = field(default_factory=_no_map)
-    reserved_system_cpus: str = ""
+    seccomp_default: bool
+    cpu_cfs_quota: bool
+    cpu_cfs_quota_period: float
+    pod_pids_limit: int
+    cpu_manager_policy: Literal["none", "static"]
+    cpu_manager_policy_options: Mapping[str, str]
+    cpu_manager_reconcile_period: float
+    memory_manager_policy: Literal["None", "Static"]
+    topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
+    topology_manager_scope: Literal["container", "pod"]
+    topology_manager_policy_options: Mapping[str, str]
+    reserved_system_cpus: str
     """A cpuset such as ``0-1``."""
-    reserved_memory: tuple[tuple[int, Mapping[str, str]], ...] = ()
+    reserved_memory: tuple[tuple[int, Mapping[str, str]], ...]
     """The quantities by resource of each NUMA node."""
-    feature_gates: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    registry_pull_qps: int = 5
-    registry_burst: int = 10
-    image_minimum_gc_age: float = 120.0
-    image_maximum_gc_age: float = 0.0
-    image_gc_high_threshold_percent: int = 85
-    image_gc_low_threshold_percent: int = 80
-    eviction_soft: Mapping[str, str] = field(default_factory=_no_map)
-    eviction_soft_grace_period: Mapping[str, float] = field(default_factory=dict[str, float])
-    eviction_pressure_transition_period: float = 300.0
-    eviction_max_pod_grace_period: int = 0
-    eviction_minimum_reclaim: Mapping[str, str] = field(default_factory=_no_map)
-    shutdown_grace_period: float = 0.0
-    shutdown_grace_period_critical_pods: float = 0.0
-    shutdown_grace_period_by_pod_priority: tuple[tuple[int, int], ...] = ()
+    feature_gates: Mapping[str, bool]
+    registry_pull_qps: int
+    registry_burst: int
+    image_minimum_gc_age: float
+    image_maximum_gc_age: float
+    image_gc_high_threshold_percent: int
+    image_gc_low_threshold_percent: int
+    eviction_soft: Mapping[str, str]
+    eviction_soft_grace_period: Mapping[str, float]
+    eviction_pressure_transition_period: float
+    eviction_max_pod_grace_period: int
+    eviction_minimum_reclaim: Mapping[str, str]
+    shutdown_grace_period: float
+    shutdown_grace_period_critical_pods: float
+    shutdown_grace_period_by_pod_priority: tuple[tuple[int, int], ...]
 
     relist_period: float = 1.0
     relist_period_streaming: float = 5.0

@@ -12,7 +12,6 @@ from podtui.settings.declarations import (
     SETTINGS,
     Setting,
     Settings,
-    attribute_name,
     environment_name,
 )
 from podtui.settings.resolve import (
@@ -32,7 +31,6 @@ __all__ = [
     "Setting",
     "Settings",
     "SettingsError",
-    "attribute_name",
     "config_words",
     "default_config_dir",
     "default_root_dir",

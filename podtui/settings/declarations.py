@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from msgspec import Struct, field
 
@@ -372,7 +372,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = 0.1
     cpuManagerPolicy: Annotated[
-        str,
+        Literal["none", "static"],
         Setting(
             values.one_of("none", "static"),
             "`static`: containers of Guaranteed pods that request whole CPUs get them exclusively",
@@ -400,7 +400,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     memoryManagerPolicy: Annotated[
-        str,
+        Literal["None", "Static"],
         Setting(
             values.one_of("None", "Static"),
             "`Static`: containers of Guaranteed pods get memory of specific NUMA nodes",
@@ -416,14 +416,14 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     topologyManagerPolicy: Annotated[
-        str,
+        Literal["none", "best-effort", "restricted", "single-numa-node"],
         Setting(
             values.one_of("none", "best-effort", "restricted", "single-numa-node"),
             "how CPUs and memory are aligned on NUMA nodes, and which pods are rejected",
         ),
     ] = "none"
     topologyManagerScope: Annotated[
-        str,
+        Literal["container", "pod"],
         Setting(
             values.one_of("container", "pod"), "`container` or `pod`: what is aligned as a whole"
         ),

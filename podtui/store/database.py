@@ -442,7 +442,6 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="podtui-records", daemon=True)
         self._durable: bool | None = None
         """Whether commits wait for the disk; None on a new connection."""
-        self.commits = 0
         self._thread.start()
 
     def submit(self, key: Key, row: RecordRow) -> None:
@@ -549,7 +548,6 @@ class Writer:
         kept = {key: text for key, text in self._failed.items() if key not in batch}
         self._failed = kept | failed
         self._problem = ""
-        self.commits += 1
         return ""
 
     def _renew(self, what: str) -> dict[Key, RecordRow]:

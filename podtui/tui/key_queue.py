@@ -38,18 +38,12 @@ class KeyQueue(Notices):
     def __init__(self) -> None:
         super().__init__()
         self._due: deque[tuple[Action, DOMNode]] = deque()
-        self._typed: deque[Key] = deque()
-        """The keys that wait."""
-        self._handling = asyncio.Event()
+        self.waiting_keys: deque[Key] = deque()
+        self.handling_key = asyncio.Event()
         """Set while a key is handled."""
         self._receivers: Sequence[MessagePump] = ()
         """The widget that received this key, and its ancestors."""
         self._ignoring_text = False
-
-    @property
-    def is_handling_keys(self) -> bool:
-        """True while a key is handled or waits."""
-        return self._handling.is_set() or bool(self._typed)
 
     def on_mount(self) -> None:
         self.run_worker(self._handle_keys, name="keys", group="keys")
@@ -57,7 +51,7 @@ class KeyQueue(Notices):
         cast("Any", self).app_suspend_signal.subscribe(self, self._drop_typed)
 
     def _drop_typed(self, _: object) -> None:
-        self._typed.clear()
+        self.waiting_keys.clear()
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, MouseDown):
@@ -68,34 +62,34 @@ class KeyQueue(Notices):
             await super().on_event(event)
 
     async def _receive(self, event: Key) -> None:
-        if not self._handling.is_set():
+        if not self.handling_key.is_set():
             await self._begin(event)
             return
         found = self.screen.active_bindings.get(event.key) if self.screen_stack else None
         if found is not None and found.binding.priority:
-            self._typed.clear()
+            self.waiting_keys.clear()
             await super().on_event(event)
         else:
-            self._typed.append(event)
+            self.waiting_keys.append(event)
 
     async def _begin(self, event: Key) -> None:
         # Without a screen, the app is closing.
         if self.screen_stack and not self._is_ignored_text(event):
             self._receivers = (self.focused or self.screen).ancestors_with_self
-            self._handling.set()
+            self.handling_key.set()
             await super().on_event(event)
 
     async def _handle_keys(self) -> None:
         """Begin each waiting key when the one before it is handled, until the app closes."""
         with suppress(ScreenStackError):
             while True:
-                await self._handling.wait()
+                await self.handling_key.wait()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(MOST_SECONDS):
                         await self._handled()
-                self._handling.clear()
-                while self._typed and not self._handling.is_set():
-                    await self._begin(self._typed.popleft())
+                self.handling_key.clear()
+                while self.waiting_keys and not self.handling_key.is_set():
+                    await self._begin(self.waiting_keys.popleft())
 
     async def _handled(self) -> None:
         """Wait until the current key, and everything that it triggered, is handled."""

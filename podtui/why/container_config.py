@@ -11,7 +11,7 @@ from podtui.api.v1 import Container
 from podtui.editing.source import Source
 from podtui.why.cases import Case
 from podtui.why.folder import findings_at
-from podtui.why.types import Facts, Fix, Found, Rule
+from podtui.why.types import Facts, Fix, Found, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("Failed",)
@@ -126,14 +126,14 @@ def _sub_path(case: Case) -> Found | None:
     return Found({"name": match[1]}, (*case.path, "volumeMounts", index, "subPathExpr"))
 
 
-CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
+CONTAINER_CONFIG: tuple[Rule[Case], ...] = with_events(
+    _EVENTS,
     Rule(
         id="RunsAsRoot",
         match=_non_root("image will run as root", "runAsNonRoot"),
         title="The image runs as root, and runAsNonRoot forbids that.",
         brief="runs as root despite runAsNonRoot",
         sentences=("Neither the image nor the manifest names another user.",),
-        events=_EVENTS,
         fixes=_run_as_nobody,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
@@ -142,7 +142,6 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
         match=_non_root("runAsUser breaks non-root policy", "runAsUser"),
         title="runAsUser 0 is root, and runAsNonRoot forbids that.",
         brief="runAsUser 0 despite runAsNonRoot",
-        events=_EVENTS,
         fixes=_run_as_nobody,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
@@ -153,7 +152,6 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
         brief="user {user} is not a number",
         sentences=("runAsNonRoot requires a numeric user.",),
         advice="Set runAsUser to that user's number.",
-        events=_EVENTS,
         fixes=_run_as_nobody,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
@@ -163,7 +161,6 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
         title="A variable of {container} needs the {kind} {name}, which {lack}.",
         brief="no {kind} {name}",
         advice="{remedy}, or write the value into the manifest.",
-        events=_EVENTS,
         fixes=_optional,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
     ),
@@ -173,7 +170,6 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
         title="The {kind} {name} has no key {key}.",
         brief="no key {key} in {kind} {name}",
         advice="Add the key, or refer to an existing one.",
-        events=_EVENTS,
         fixes=_correct_key,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
     ),
@@ -183,7 +179,6 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
         title="The variable {name} of a subPathExpr is not set or empty.",
         brief="no variable {name} for subPathExpr",
         advice="Set it under env of the same container, or write another subPathExpr.",
-        events=_EVENTS,
         docs=_DOCS + "concepts/storage/volumes/#using-subpath-expanded-environment",
     ),
     Rule(
@@ -192,6 +187,5 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
         title="The container {container} cannot be configured: {text}",
         brief="cannot be configured: {text}",
         field=(),
-        events=_EVENTS,
     ),
 )

@@ -18,6 +18,7 @@ from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text, read_places
 from podtui.api.v1 import Event, Node
 from podtui.editing.source import Source, find_place
+from podtui.text.terminal_text import plural
 from podtui.why.admission import ADMISSION
 from podtui.why.cases import Case, cases, ordered
 from podtui.why.container_config import CONTAINER_CONFIG
@@ -214,7 +215,7 @@ def _state(case: Case) -> Iterator[Evidence]:
     ending = case.ending
     if ending is not None:
         reason = f" ({ending.reason})" if ending.reason else ""
-        times = f", {case.restarts} restart{'s' * (case.restarts != 1)}" * bool(case.restarts)
+        times = f", {plural(case.restarts, 'restart')}" if case.restarts else ""
         text = f"{case.name} exited with code {ending.exitCode}{reason}{times}"
         message = f": {ending.message.strip()}" if ending.message.strip() else ""
         warning = ending.exitCode != 0

@@ -11,7 +11,7 @@ from podtui.api.places import Path
 from podtui.editing.source import Source
 from podtui.why.amounts import quantity
 from podtui.why.cases import Case
-from podtui.why.types import Evidence, Fix, Found, Kind, Rule
+from podtui.why.types import Evidence, Fix, Found, Kind, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("BackOff", "Killing")
@@ -217,7 +217,8 @@ STOPPED: Final = {
 }
 
 
-ENDINGS: tuple[Rule[Case], ...] = (
+ENDINGS: tuple[Rule[Case], ...] = with_events(
+    _EVENTS,
     Rule(
         id="OutOfMemory",
         match=_oom,
@@ -225,7 +226,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         brief="out of memory: {size}",
         sentences=("The kernel killed it at once: exit code 137.", "{again}"),
         advice="Give it more memory, or make the program use less.",
-        events=_EVENTS,
         logs=True,
         fixes=_more_memory,
         docs=_DOCS + "tasks/configure-pod-container/assign-memory-resource/",
@@ -236,7 +236,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} disappeared: the engine no longer has it.",
         brief="lost by the engine",
         sentences=("It was removed manually, or lost by the engine; its exit code is unknown.",),
-        events=_EVENTS,
     ),
     Rule(
         id="Stopped",
@@ -244,7 +243,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} was stopped by the kubelet: {why}.",
         brief="stopped: {why}",
         sentences=("It exited with code {code}.",),
-        events=_EVENTS,
         kind=Kind.WAIT,
     ),
     Rule(
@@ -253,7 +251,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="All containers were restarted, as a restart rule of one of them requires.",
         brief="all restarted by a restart rule",
         field=("restartPolicyRules",),
-        events=_EVENTS,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/",
     ),
     Rule(
@@ -269,7 +266,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
             "{again}",
         ),
         advice="Give it a command that keeps running, or a restartPolicy for work that ends.",
-        events=_EVENTS,
         logs=True,
         fixes=_ends,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#restart-policy",
@@ -284,7 +280,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
             "All containers of a pod share one address; with hostNetwork it is the machine's.",
         ),
         advice="Let one of them listen on another port.",
-        events=_EVENTS,
         logs=True,
     ),
     Rule(
@@ -295,7 +290,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         brief="probably read-only files, exit code {code}",
         sentences=("Log: {line}",),
         advice="Mount an emptyDir there, or remove readOnlyRootFilesystem or readOnly.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
@@ -306,7 +300,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         brief="permission probably lacking, exit code {code}",
         sentences=("Log: {line}",),
         advice="Check the user it runs as (runAsUser, fsGroup) and the owner of the files.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
@@ -318,7 +311,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         brief="service probably down, exit code {code}",
         sentences=("Log: {line}", "It is restarted with back-off until the service responds."),
         advice="Start what it needs first, or let an init container wait for it.",
-        events=_EVENTS,
         logs=True,
     ),
     Rule(
@@ -333,7 +325,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
             ),
         ),
         advice="Make the program exit on SIGTERM; in a script, start the program with exec.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
@@ -352,7 +343,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         ),
         advice="Compare its memory usage with the limit, and look for its name in dmesg. If memory"
         " is not the cause, check if another program or user kills it.",
-        events=_EVENTS,
         logs=True,
         fixes=_perhaps_more_memory,
         docs=_DOCS + "tasks/configure-pod-container/assign-memory-resource/",
@@ -367,7 +357,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
             "{again}",
         ),
         advice="Check if another program or user killed it, or if dmesg reports a lack of memory.",
-        events=_EVENTS,
         logs=True,
     ),
     Rule(
@@ -376,7 +365,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} exited on SIGTERM: exit code 143.",
         brief="exit code 143 (SIGTERM)",
         sentences=("It received a request to stop, and exited.", "{again}"),
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
@@ -390,7 +378,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
             "{again}",
         ),
         field=("image",),
-        events=_EVENTS,
         logs=True,
     ),
     Rule(
@@ -399,7 +386,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} crashed: its program aborted (exit code {code}).",
         brief="aborted, exit code {code}",
         sentences=("{last_output}", "{again}"),
-        events=_EVENTS,
         logs=True,
     ),
     Rule(
@@ -409,7 +395,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         brief="exit code 127, probably no such command",
         sentences=("{last_output}", "If so, the image lacks that program, or its name has a typo."),
         advice="Correct the name, or use an image that has it.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
     ),
@@ -421,7 +406,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         brief="exit code 126, probably not executable",
         sentences=("{last_output}", "If so, the file is not executable, or not a program."),
         advice="Make it executable in the image, or name its interpreter.",
-        events=_EVENTS,
         logs=True,
     ),
     Rule(
@@ -436,7 +420,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         ),
         advice="Read its log; if it names no other cause, check command and args: each argument is"
         " a separate item.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
     ),
@@ -447,7 +430,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         brief="exit code {code}",
         sentences=("{last_output}", "{again}"),
         advice="Read its log for the cause; then change the manifest or the program.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/debug/debug-application/debug-pods/",
     ),
@@ -456,7 +438,6 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_backing_off,
         title="{container} keeps exiting and waits for its next restart.",
         brief="keeps exiting",
-        events=_EVENTS,
         logs=True,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podtui.api.local import UNUSABLE, Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.places import Path, field_path, field_text
+from podtui.text.terminal_text import plural
 from podtui.why.types import Evidence, Facts, Fix, Found, Rule
 
 
@@ -37,7 +38,7 @@ def manifest_words(manifest: Manifest) -> Found:
         "file": manifest.metadata.name,
         "error": f"{where}{first.message}" if first is not None else manifest.status.message,
         "hint": f"{first.fix[:1].upper()}{first.fix[1:]}" if first is not None else "",
-        "more": f"The file has {more} more error{'s' * (more > 1)}." if more > 0 else "",
+        "more": f"The file has {plural(more, 'more error')}." if more > 0 else "",
         "runs": "It produces no pod.",
     }
     return Found(words, field_path(first.field) if first is not None else ())

@@ -10,7 +10,7 @@ from podtui.api.image_reference import parse_image_reference
 from podtui.api.v1 import Node
 from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.types import Fix, Found, Kind, Rule
+from podtui.why.types import Fix, Found, Kind, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/concepts/containers/images/"
 _PULLING = ("ErrImagePull", "ImagePullBackOff")
@@ -161,7 +161,8 @@ def _is_pulling(case: Case) -> Found | None:
     return Found() if done is None else None
 
 
-IMAGES: tuple[Rule[Case], ...] = (
+IMAGES: tuple[Rule[Case], ...] = with_events(
+    _EVENTS,
     Rule(
         id="InvalidImageName",
         match=_named("InvalidImageName"),
@@ -196,7 +197,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         sentences=("{text}",),
         advice="Use a tag that was built for it, or build one.",
         field=("image",),
-        events=_EVENTS,
         docs=_DOCS + "#multi-architecture-images-with-image-indexes",
     ),
     Rule(
@@ -210,7 +210,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         ),
         advice="Wait, or log in with an imagePullSecret, which has a higher limit.",
         field=("image",),
-        events=_EVENTS,
         fixes=_use_similar_image,
         docs=_DOCS,
     ),
@@ -222,7 +221,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         sentences=("{text}", "This depends on the engine's settings, not on the pod.", "{hint}"),
         advice="Configure the registry's certificate in the engine, or allow it as insecure there.",
         field=("image",),
-        events=_EVENTS,
         fixes=_use_similar_image,
     ),
     Rule(
@@ -236,7 +234,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         ),
         advice="Check the name; for a private image, add its Secret to imagePullSecrets.",
         field=("image",),
-        events=_EVENTS,
         fixes=_use_similar_image,
         docs=_DOCS + "#specifying-imagepullsecrets-on-a-pod",
     ),
@@ -248,7 +245,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         sentences=("{host} did not answer: {text}", "{hint}"),
         advice="Check the host in the image's name, the network and the engine's proxy.",
         field=("image",),
-        events=_EVENTS,
         fixes=_use_similar_image,
         docs=_DOCS,
     ),
@@ -260,7 +256,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         sentences=("{hint}",),
         advice="Check name and tag ({tag}) for a typo.",
         field=("image",),
-        events=_EVENTS,
         fixes=_use_similar_image,
         docs=_DOCS + "#image-names",
     ),
@@ -271,7 +266,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         brief="pull fails: {image}",
         sentences=("{text}", "{hint}"),
         field=("image",),
-        events=_EVENTS,
         fixes=_use_similar_image,
         docs=_DOCS,
     ),

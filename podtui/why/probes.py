@@ -15,7 +15,7 @@ from podtui.api.v1 import Event, Probe
 from podtui.editing.edits import EditError, apply_edits
 from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.types import Fix, Found, Kind, Rule
+from podtui.why.types import Fix, Found, Kind, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
 _STATUS = re.compile(r"statuscode: (\d+)")
@@ -332,7 +332,8 @@ _KILLED_BY_STARTUP = _killed("startup")
 _FAILING_STARTUP = _failing("startup")
 _EVENTS = ("Unhealthy", "Killing", "ProbeWarning")
 
-KILLED: tuple[Rule[Case], ...] = (
+KILLED: tuple[Rule[Case], ...] = with_events(
+    _EVENTS,
     Rule(
         id="LivenessKilled",
         match=_match(_KILLED_BY_LIVENESS),
@@ -345,7 +346,6 @@ KILLED: tuple[Rule[Case], ...] = (
             ),
         ),
         advice="{advice}",
-        events=_EVENTS,
         logs=True,
         fixes=_fixes(_KILLED_BY_LIVENESS),
         docs=_DOCS + "#define-a-liveness-command",
@@ -357,20 +357,19 @@ KILLED: tuple[Rule[Case], ...] = (
         brief="startup: {what}",
         sentences=("It has {threshold} tries, one every {period} s, to start.",),
         advice="{advice}",
-        events=_EVENTS,
         logs=True,
         fixes=_fixes(_KILLED_BY_STARTUP),
         docs=_DOCS + "#define-startup-probes",
     ),
 )
-NOT_READY: tuple[Rule[Case], ...] = (
+NOT_READY: tuple[Rule[Case], ...] = with_events(
+    _EVENTS,
     Rule(
         id="StartupWaiting",
         match=_match(_FAILING_STARTUP),
         title="{container} runs, but its startup probe does not pass yet: {what}.",
         brief="startup: {what}",
         sentences=("It has {threshold} tries, one every {period} s; then it is stopped.",),
-        events=_EVENTS,
         logs=True,
         fixes=_fixes(_FAILING_STARTUP),
         docs=_DOCS + "#define-startup-probes",
@@ -387,7 +386,6 @@ NOT_READY: tuple[Rule[Case], ...] = (
             ),
         ),
         advice="Probe the port that the program listens on; its log often names it.",
-        events=_EVENTS,
         logs=True,
         fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#define-readiness-probes",
@@ -398,7 +396,6 @@ NOT_READY: tuple[Rule[Case], ...] = (
         title="{container} runs but is not ready: {path} does not exist (404).",
         brief="not ready: no {path} (404)",
         advice="{advice}",
-        events=_EVENTS,
         logs=True,
         fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#define-readiness-probes",
@@ -410,7 +407,6 @@ NOT_READY: tuple[Rule[Case], ...] = (
         brief="not ready: {status} from {path}",
         sentences=("A status from 200 to 399 counts as ready.",),
         advice="The program reports that it is unhealthy: read its log.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "#define-readiness-probes",
     ),
@@ -419,7 +415,6 @@ NOT_READY: tuple[Rule[Case], ...] = (
         match=_match(_FAILING_READINESS, "timeout"),
         title="{container} runs but is not ready: its probe gets no response within {timeout} s.",
         brief="not ready: no response in {timeout} s",
-        events=_EVENTS,
         logs=True,
         fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#configure-probes",
@@ -431,7 +426,6 @@ NOT_READY: tuple[Rule[Case], ...] = (
         brief="not ready: its command fails",
         sentences=("Output: {output}",),
         advice="Run the command in the container to see why.",
-        events=_EVENTS,
         logs=True,
         docs=_DOCS + "#define-readiness-probes",
     ),
@@ -440,7 +434,6 @@ NOT_READY: tuple[Rule[Case], ...] = (
         match=_match(_FAILING_READINESS),
         title="{container} runs but is not ready: {what}.",
         brief="not ready: {what}",
-        events=_EVENTS,
         logs=True,
         fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#define-readiness-probes",
@@ -460,7 +453,8 @@ def _init_runs(case: Case) -> Found | None:
     return Found() if case.init and not case.sidecar and case.running else None
 
 
-PENDING: tuple[Rule[Case], ...] = (
+PENDING: tuple[Rule[Case], ...] = with_events(
+    _EVENTS,
     Rule(
         id="InitRunning",
         match=_init_runs,
@@ -475,7 +469,6 @@ PENDING: tuple[Rule[Case], ...] = (
         match=_probe_pending,
         title="{container} runs; its {probe} probe has not passed yet.",
         brief="{probe} probe is pending",
-        events=_EVENTS,
         kind=Kind.WAIT,
         docs=_DOCS,
     ),

@@ -11,7 +11,7 @@ from podtui.editing.source import Source
 from podtui.why.admission import move_port
 from podtui.why.amounts import HostPort, host_ports
 from podtui.why.cases import Case, newest
-from podtui.why.types import Facts, Fix, Found, Kind, Rule
+from podtui.why.types import Facts, Fix, Found, Kind, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
 _START = ("CreateContainerError", "RunContainerError")
@@ -180,7 +180,8 @@ def _creating(case: Case) -> Found | None:
                                 and case.status.state.waiting is not None) else None  # fmt: skip
 
 
-STARTING: tuple[Rule[Case], ...] = (
+STARTING: tuple[Rule[Case], ...] = with_events(
+    _EVENTS,
     Rule(
         id="PostStartFailed",
         match=_hook,
@@ -201,7 +202,6 @@ STARTING: tuple[Rule[Case], ...] = (
         match=_port,
         title="Port {port} of this machine is in use by {holder}.",
         brief="port {port} in use by {holder}",
-        events=_EVENTS,
         fixes=_other_port,
         docs=_DOCS + "concepts/configuration/overview/",
     ),
@@ -211,7 +211,6 @@ STARTING: tuple[Rule[Case], ...] = (
         title="{container} cannot start in {directory}: the image has no such directory.",
         brief="no directory {directory}",
         field=("workingDir",),
-        events=_EVENTS,
     ),
     Rule(
         id="CommandNotFound",
@@ -220,7 +219,6 @@ STARTING: tuple[Rule[Case], ...] = (
         brief="no program {program}",
         sentences=("{why}",),
         advice="Use a program of the image, with its full path if it is not on the PATH.",
-        events=_EVENTS,
         fixes=_in_shell,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
     ),
@@ -231,7 +229,6 @@ STARTING: tuple[Rule[Case], ...] = (
         brief="cannot execute {program}",
         sentences=("It is a directory, or a file without the permission to execute it.",),
         advice="Use a program; for a script, run its interpreter: sh /path/to/script.",
-        events=_EVENTS,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
     ),
     Rule(
@@ -241,7 +238,6 @@ STARTING: tuple[Rule[Case], ...] = (
         brief="wrong processor, or no #!",
         advice="Use an image for this machine, or run the interpreter: sh script.",
         field=("image",),
-        events=_EVENTS,
     ),
     Rule(
         id="MountKind",
@@ -250,7 +246,6 @@ STARTING: tuple[Rule[Case], ...] = (
         brief="file and directory at {where}",
         sentences=("The volume has a directory there and the image a file, or the reverse.",),
         advice="Mount it at another path, or select one file of the volume with subPath.",
-        events=_EVENTS,
         docs=_DOCS + "concepts/storage/volumes/#using-subpath",
     ),
     Rule(
@@ -259,7 +254,6 @@ STARTING: tuple[Rule[Case], ...] = (
         title="The image {image} has no user {user}.",
         brief="no user {user} in the image",
         advice="Use a numeric user id.",
-        events=_EVENTS,
     ),
     Rule(
         id="MemoryTooSmall",
@@ -267,7 +261,6 @@ STARTING: tuple[Rule[Case], ...] = (
         title="The memory limit of {container} is below the engine's minimum.",
         brief="memory limit too small",
         sentences=("{text}",),
-        events=_EVENTS,
         fixes=_enough_memory,
         docs=_DOCS + "concepts/configuration/manage-resources-containers/",
     ),
@@ -277,7 +270,6 @@ STARTING: tuple[Rule[Case], ...] = (
         title="The engine cannot start {container}: {text}",
         brief="cannot start: {text}",
         field=(),
-        events=_EVENTS,
     ),
 )
 CREATING: Rule[Case] = Rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
@@ -139,3 +139,8 @@ class Rule(Generic[T]):
     kind: Kind = Kind.FAILURE
     fixes: Callable[[T, Found, Source], Iterable[Fix | None]] | None = None
     docs: str = ""
+
+
+def with_events(events: tuple[str, ...], *rules: Rule[T]) -> tuple[Rule[T], ...]:
+    """Return the rules; those without ``events`` get these."""
+    return tuple(rule if rule.events else replace(rule, events=events) for rule in rules)

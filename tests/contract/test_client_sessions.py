@@ -149,6 +149,7 @@ async def test_a_disconnecting_client_ends_its_command(
             return b"4321" not in found.output
 
         await until(gone)
+        assert await gone()
 
 
 async def test_a_stopping_server_ends_sessions(simulated: SessionWorld, connect: Connect) -> None:
@@ -246,7 +247,7 @@ async def test_large_data_passes_a_port_forward(
         content = os.urandom(20 * MEBIBYTE)
         async with forwarding(connect(), 9000) as forward:
 
-            async def echo() -> bool:
+            async def echo() -> bytes:
                 reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
                 came = b""
                 try:
@@ -258,9 +259,9 @@ async def test_large_data_passes_a_port_forward(
                     pass
                 finally:
                     writer.close()
-                return came == content
+                return came if came == content else b""
 
-            await until(echo)
+            assert await until(echo) == content
 
 
 async def _pour(writer: asyncio.StreamWriter, content: bytes) -> None:

@@ -163,6 +163,7 @@ async def test_a_command_ends_with_its_session(engine_bench: Bench) -> None:
         return b"4321" not in found.output
 
     await until(gone)
+    assert await gone()
 
 
 async def test_commands_need_a_running_container(bench: Bench) -> None:

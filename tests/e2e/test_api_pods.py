@@ -241,6 +241,7 @@ def test_the_next_agent_finishes_an_interrupted_deletion(home: Home) -> None:
     home.kill()
     home.start()
     home.run("wait", "--for=delete", "pod/deaf", "--timeout=120s")
+    assert "deaf" not in home.run("get", "pods", "--output=name")
 
 
 def test_a_node_short_of_memory_evicts_the_api_pod_and_keeps_the_static_one(

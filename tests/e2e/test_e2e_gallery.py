@@ -229,6 +229,7 @@ def test_web_serves_and_its_client_fetches(gallery: Gallery) -> None:
     gallery.until("web", lambda pod: condition(pod, "Ready") == "True", "is ready")
     page = f"ok: <h1>served by web-{NODE}</h1>"
     wait_until(lambda: page in gallery.log("web", "client"), f"the client's log has {page!r}")
+    assert page in gallery.log("web", "client")
 
 
 def test_pipeline_starts_in_order_and_processes_data(gallery: Gallery) -> None:
@@ -467,7 +468,8 @@ def test_fixing_a_manifest_starts_its_pod(gallery: Gallery) -> None:
     # Its process ignores SIGTERM: avoid half a minute of waiting for its end.
     text = text.replace("spec:\n", "spec:\n  terminationGracePeriodSeconds: 1\n")
     gallery.machine.write("unknown-field.yaml", text)
-    gallery.until("unknown-field", lambda pod: condition(pod, "Ready") == "True", "is ready")
+    pod = gallery.until("unknown-field", lambda pod: condition(pod, "Ready") == "True", "is ready")
+    assert pod["spec"]["containers"][0]["workingDir"]
 
 
 def test_an_emptied_folder_removes_all_pods(gallery: Gallery) -> None:
@@ -476,3 +478,6 @@ def test_an_emptied_folder_removes_all_pods(gallery: Gallery) -> None:
     wait_until(lambda: not gallery.pods(), "no pod is left", 60)
     wait_until(lambda: not gallery.containers(), "no container is left", 30)
     wait_until(lambda: not gallery.volumes(), "no volume is left", 30)
+    assert not gallery.pods()
+    assert not gallery.containers()
+    assert not gallery.volumes()

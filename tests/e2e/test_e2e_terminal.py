@@ -434,6 +434,7 @@ def test_the_end_of_tmux_ends_the_screen(machine: Machine) -> None:
         terminal.wait_for("web-n1")
         terminal.kill()
         wait_until(lambda: not process.exists(), "the end of the screen", 30)  # noqa: B023
+        assert not process.exists()
 
 
 def test_sigcont_resumes_the_screen(session: Callable[..., Session]) -> None:
@@ -468,6 +469,7 @@ def test_a_stopped_screen_resets_the_terminal_when_it_continues(machine: Machine
         return len(rows) == 24 and rows[0].startswith(" podtui") and "SIMULATED" in rows[23]
 
     wait_until(is_drawn, "the screen in its rows")
+    assert is_drawn()
 
 
 @simulated

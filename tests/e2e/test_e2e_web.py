@@ -223,7 +223,8 @@ async def test_an_editor_runs_in_the_page(machine: Machine, tmp_path: Path) -> N
         await wait_for(page, r"EDITING .*\n\d+ \d+")
         await page.type("done")
         await page.key("Enter", "Enter", text="\r")
-        await wait_for(page, r"alpha-n1")
+        shown = await wait_for(page, r"alpha-n1")
+        assert "EDITING" not in shown, "the screen is back"
 
 
 @memory
@@ -248,7 +249,7 @@ async def test_the_clipboard_works_in_both_directions(machine: Machine, tmp_path
         await drag(page, shown, "SIMULATED", modifiers=8)
         await page.key("c", "KeyC", modifiers=2)
         await page.until("navigator.clipboard.readText().then((text) => /^SIMULATE/.test(text))")
-        await wait_for(page, "Quit")
+        assert "SIMULATED" in await wait_for(page, "Quit"), "podtui did not get ctrl+c"
 
 
 @memory
@@ -335,6 +336,7 @@ async def test_programs_end_when_the_server_is_killed(machine: Machine, tmp_path
         await asyncio.to_thread(
             wait_until, lambda: not [it for it in programs if it.is_running()], "they are hung up"
         )
+        assert not [it for it in programs if it.is_running()]
 
 
 @memory

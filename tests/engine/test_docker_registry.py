@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubelet_settings import default_config
 from kubelet_world import container, pod
 from leftovers import leftovers
 from registry_server import PASSWORD, USER, Registry, pushed_image, registry
@@ -20,7 +21,6 @@ from registry_server import PASSWORD, USER, Registry, pushed_image, registry
 from podtui.agent.home import home_ports
 from podtui.api.v1 import Event, LocalObjectReference, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
-from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.images.pulled_images import FILE
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.folder_state import Folder
@@ -54,7 +54,7 @@ class Machine:
             records=self.store,
             folders=self._folders(),
             clock=clock,
-            config=KubeletConfig(node_name="n1", root_dir=str(root)),
+            config=default_config(root_dir=str(root)),
         )
 
     async def _folders(self) -> AsyncIterator[Folder]:

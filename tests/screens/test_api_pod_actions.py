@@ -384,6 +384,7 @@ async def test_a_terminating_pod_is_explained() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen")
         shown = app.screen.query_one("#why-text", LinesView)
         await wait_for(pilot, lambda: "a.b/hold" in str(shown.lines), "the explanation")
+        assert "a.b/hold" in str(shown.lines)
 
 
 async def test_the_pod_of_an_owner_has_no_fix_of_its_own() -> None:

@@ -142,6 +142,7 @@ async def test_a_failed_log_request_names_the_cluster() -> None:
 
         words = "The cluster does not respond: api.example: it takes too long"
         await wait_for(pilot, lambda: words in view_text(), "who does not answer")
+        assert words in view_text()
 
 
 async def test_keys_that_do_not_apply_do_nothing() -> None:

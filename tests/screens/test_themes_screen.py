@@ -62,3 +62,4 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
             return app.current_theme.primary == "#ff0000"
 
         await wait_for(pilot, is_new, "the new theme")
+        assert app.current_theme.primary == "#ff0000"

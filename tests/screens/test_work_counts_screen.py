@@ -18,56 +18,64 @@ from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
 from podtui.tui import app as app_module
 from podtui.tui.app import PodtuiApp
+from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.main import pods_pane
 from podtui.tui.screens.node import node_screen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.views.logs import pace
+from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
 # --- the log
 
 
-async def painted(app: LogApp, pilot: Any) -> int:
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[LogView]:
+    """The views that drew a row, one entry for each row."""
+    return record_calls(monkeypatch, LogView, "render_line")
+
+
+async def painted(drawn: list[LogView], pilot: Any) -> int:
     """Return the number of rows drawn so far, once nothing is left to draw."""
     await pilot.pause(0.05)
-    return app.log_view.repaints
+    return len(drawn)
 
 
-async def test_lines_below_the_view_draw_nothing() -> None:
+async def test_lines_below_the_view_draw_nothing(drawn: list[LogView]) -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
         view.focus()
         await pilot.press("up")
-        before = await painted(app, pilot)
+        before = await painted(drawn, pilot)
         view.write(numbered(500, 100))
         view.draw_frame()
         assert view.virtual_size.height == 600
-        assert await painted(app, pilot) == before
+        assert await painted(drawn, pilot) == before
 
 
-async def test_moving_the_cursor_draws_two_rows() -> None:
+async def test_moving_the_cursor_draws_two_rows(drawn: list[LogView]) -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
         view.focus()
         await pilot.press("up")
-        before = await painted(app, pilot)
+        before = await painted(drawn, pilot)
         await pilot.press("up")
-        assert await painted(app, pilot) == before + 2
+        assert await painted(drawn, pilot) == before + 2
 
 
-async def test_a_search_draws_only_matching_rows() -> None:
+async def test_a_search_draws_only_matching_rows(drawn: list[LogView]) -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(30_000))
-        before = await painted(app, pilot)
+        before = await painted(drawn, pilot)
         view.search("nowhere")
-        assert await painted(app, pilot) == before, "neither the key nor the check draws"
+        assert await painted(drawn, pilot) == before, "neither the key nor the check draws"
         view.search("line 2999[12]")
-        assert await painted(app, pilot) == before + 2
+        assert await painted(drawn, pilot) == before + 2
         view.search("")
-        assert await painted(app, pilot) == before + 4
+        assert await painted(drawn, pilot) == before + 4
 
 
 async def test_repeating_a_search_keeps_its_position() -> None:
@@ -167,12 +175,12 @@ async def test_the_cursor_is_drawn_before_details_of_its_row(
         screen = main(app)
         table = screen.pods.table
         await pilot.pause(0.05)
-        before = table.repaints
+        lines = record_calls(monkeypatch, Table, "render_line")
         drawn: list[int] = []
-        monkeypatch.setattr(screen.node, "choose", lambda key: drawn.append(table.repaints))
+        monkeypatch.setattr(screen.node, "choose", lambda key: drawn.append(lines.count(table)))
         app.simulate_key("j")
         await wait_for(pilot, lambda: drawn, "the details of the row")
-        assert drawn[0] == before + 2
+        assert drawn[0] == 2
 
 
 # --- screens above one another
@@ -194,9 +202,13 @@ async def test_changes_of_a_covered_screen_draw_nothing(
         await pilot.pause(0.2)
         assert not drawn
         await pilot.press("escape")
-        await pilot.pause(0.1)
-        lines = screen_text(app).splitlines()
-        assert any("counter-n1" in line and "77" in line for line in lines)
+
+        def is_shown() -> bool:
+            lines = screen_text(app).splitlines()
+            return any("counter-n1" in line and "77" in line for line in lines)
+
+        await wait_for(pilot, is_shown, "the change")
+        assert is_shown()
 
 
 # --- keys have priority

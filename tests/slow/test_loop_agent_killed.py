@@ -93,7 +93,7 @@ CHANGES: Final = {
 }
 
 
-async def play(change: Change, *deaths: KillPoint, deaf: bool = False) -> list[Call]:
+async def play_and_check(change: Change, *deaths: KillPoint, deaf: bool = False) -> list[Call]:
     """Make the change, kill one kubelet after the other at ``deaths``, and check the final state.
 
     With ``deaf``, the first kubelet's writes to the records are lost. Returns all engine calls that
@@ -141,7 +141,7 @@ async def check(world: KillableWorld, change: Change) -> None:
 
 def lives(change: Change) -> list[Call]:
     """Return the calls of a kubelet that is not killed."""
-    calls = run_virtual(play(change))
+    calls = run_virtual(play_and_check(change))
     assert len(calls) == len(set(calls)), "each of them is another"
     return calls
 
@@ -154,7 +154,7 @@ def test_the_next_kubelet_continues_after_a_kill_at_any_call(change: Change, dea
         for when in When:
             death = KillPoint(number, when)
             try:
-                seen = run_virtual(play(change, death, deaf=deaf))
+                seen = run_virtual(play_and_check(change, death, deaf=deaf))
             except AssertionError as error:
                 error.add_note(f"killed {when} {call}, after {calls[:number]}")
                 raise
@@ -196,4 +196,4 @@ def test_an_instance_that_never_ran_counts() -> None:
     ),
 )
 def test_the_last_kubelet_continues_after_many_kills(name: str, deaths: list[KillPoint]) -> None:
-    run_virtual(play(CHANGES[name], *deaths))
+    run_virtual(play_and_check(CHANGES[name], *deaths))

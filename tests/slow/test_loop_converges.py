@@ -110,7 +110,7 @@ class Watch:
             self.counts[key] = status.restartCount
 
 
-async def play(script: list[tuple[tuple[Any, ...], float]]) -> None:
+async def play_and_check(script: list[tuple[tuple[Any, ...], float]]) -> None:
     world = World(behave=behave, start_delay=0.2, pull_delay=0.5)
     watch = Watch(world)
     async with world.running():
@@ -182,4 +182,4 @@ async def perform(world: World, step: tuple[Any, ...]) -> None:
 @examples(60, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(st.lists(st.tuples(steps, pauses), max_size=25))
 def test_any_order_of_events_converges(script: list[tuple[tuple[Any, ...], float]]) -> None:
-    run_virtual(play(script), timeout=120.0)
+    run_virtual(play_and_check(script), timeout=120.0)

@@ -140,7 +140,7 @@ def behave(config: ContainerConfig) -> Behaviour:
     return Behaviour(exit_after=0.5) if config.name in PLAIN else Behaviour()
 
 
-async def play(script: list[tuple[tuple[Any, ...], float]]) -> None:
+async def play_and_check(script: list[tuple[tuple[Any, ...], float]]) -> None:
     world = World(behave=behave, start_delay=0.1)
     answers = Answers()
     world.use_probes(answers)
@@ -201,7 +201,7 @@ async def perform(world: World, answers: Answers, step: tuple[Any, ...]) -> None
 def test_start_order_and_restart_counts_always_hold(
     script: list[tuple[tuple[Any, ...], float]],
 ) -> None:
-    run_virtual(play([(("write", "one"), 0.0), *script]), timeout=120.0)
+    run_virtual(play_and_check([(("write", "one"), 0.0), *script]), timeout=120.0)
 
 
 # --- pauses

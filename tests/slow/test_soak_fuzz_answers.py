@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from copy import deepcopy
 
 import pytest
+from raised_errors import raises_only
 
 from podtui.errors import EngineError
 from soak.fuzz import ANSWERS, READERS, places_of
@@ -21,11 +21,11 @@ def test_a_malformed_answer_of_the_engine_is_an_engine_error(name: str) -> None:
             holder, key = list(places_of(tree))[number]
             holder[key] = value
             for read in READERS[name]:
-                with suppress(EngineError):
+                with raises_only(EngineError):
                     read(tree)
         tree = deepcopy(ANSWERS[name])
         holder, key = list(places_of(tree))[number]
         del holder[key]
         for read in READERS[name]:
-            with suppress(EngineError):
+            with raises_only(EngineError):
                 read(tree)

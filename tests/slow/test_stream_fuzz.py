@@ -316,7 +316,7 @@ async def leave(writer: asyncio.StreamWriter, how: str) -> None:
         return
 
 
-async def run(folder: Path, plans: Sequence[Client]) -> None:
+async def visit_and_check(folder: Path, plans: Sequence[Client]) -> None:
     errors = Errors()
     logging.getLogger().addHandler(errors)
     try:
@@ -365,4 +365,4 @@ async def still_serves(world: SessionWorld) -> None:
 def test_no_bytes_break_a_session(
     tmp_path_factory: pytest.TempPathFactory, plans: list[Client]
 ) -> None:
-    run_virtual(run(tmp_path_factory.mktemp("streams"), plans))
+    run_virtual(visit_and_check(tmp_path_factory.mktemp("streams"), plans))

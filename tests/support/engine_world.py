@@ -9,11 +9,12 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
+from kubelet_settings import default_config
+
 from podtui.agent.home import home_ports
 from podtui.api.v1 import Event, Pod, PodStatus
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
-from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder_state import Folder
@@ -42,7 +43,7 @@ class EngineWorld:
             records=self.store,
             folders=self._folders(),
             clock=clock,
-            config=KubeletConfig(node_name=NODE, **config),  # type: ignore[arg-type]
+            config=default_config(node_name=NODE, **config),
             jitter=lambda: 0.0,
         )
 

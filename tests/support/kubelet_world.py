@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from fake_host import ENGINE_ROOT, FakeHost
+from kubelet_settings import default_config
 from msgspec import structs
 from virtual_time import VirtualClock, settle
 
@@ -27,7 +28,6 @@ from podtui.api.v1 import (
     Secret,
 )
 from podtui.errors import SessionError
-from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.kubelet.ports import ServiceAccountTokens
 from podtui.kubelet.prober.handlers import ProbeHandlers
@@ -166,7 +166,7 @@ class World:
         self._host = host
         self.runtime = self._new_runtime()
         self.store: Store = open_store(None, clock=self.clock)
-        self.config = KubeletConfig(node_name="n1", **{"simulated": True, **config})  # type: ignore[arg-type]
+        self.config = default_config(**{"simulated": True, **config})
         self._jitter = jitter
         self._probe_handlers: ProbeHandlers | None = None
         self.pods: dict[str, Pod] = {}

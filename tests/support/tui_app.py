@@ -98,7 +98,7 @@ def _settled_press(app: PodtuiApp, pilot: Pilot[None]) -> Callable[..., Awaitabl
     async def settled(*keys: str) -> None:
         await press(*keys)
         deadline = time.monotonic() + 1.0
-        while app.is_handling_keys and time.monotonic() < deadline:
+        while (app.handling_key.is_set() or app.waiting_keys) and time.monotonic() < deadline:
             await pilot.pause(0.01)
 
     return settled

@@ -16,35 +16,20 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "remove_image": ("engine",),
     "prune_images": ("engine",),
     "context": ("contexts",),
+    "tab.timeline": ("timelines",),
+    "tab.manifest": ("manifests",),
+    "tab.resources": ("insights",),
+    "tab.probes": ("insights",),
+    "tab.history": ("insights",),
+    "tab.images": ("engine",),
+    "tab.rejected": ("what_if",),
+    "tab.what-if": ("what_if",),
+    "why.apply": ("manifests",),
+    "why.next": ("manifests",),
+    "why.before": ("manifests",),
 }
-"""The capabilities that an action outside of `ACTIONS` needs; any one of them is enough."""
-PARTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("tab", "timeline"): ("timelines",),
-    ("tab", "manifest"): ("manifests",),
-    ("tab", "resources"): ("insights",),
-    ("tab", "probes"): ("insights",),
-    ("tab", "history"): ("insights",),
-    ("tab", "images"): ("engine",),
-    ("tab", "rejected"): ("what_if",),
-    ("tab", "what-if"): ("what_if",),
-    ("open_node", "images"): ("engine",),
-    ("open_node", "rejected"): ("what_if",),
-    ("open_node", "what-if"): ("what_if",),
-}
-"""The capabilities needed by actions with a certain first parameter."""
-BINDINGS: Final[Mapping[str, str]] = {
-    "timeline": "timelines",
-    "resources": "insights",
-    "probes": "insights",
-    "what-if": "what_if",
-    "journal": "engine",
-    "trash": "manifests",
-    "manifest": "manifests",
-    "why.apply": "manifests",
-    "why.next": "manifests",
-    "why.before": "manifests",
-}
-"""Capabilities by binding ID or its first part, for screens and tabs that are hidden entirely."""
+"""The capabilities that actions outside of `ACTIONS`, tabs and bindings need; any one of them is
+enough. The bindings of a tab or of an action's screen need the same as the tab or the action."""
 
 
 def is_available(
@@ -52,20 +37,23 @@ def is_available(
 ) -> bool:
     """Return whether the server supports an action."""
     first = str(parameters[0]) if parameters else ""
-    known = ACTIONS.get(first if action == "do" else action)
-    if known is not None:
-        wanted = known.needs
-    else:
-        wanted = PARTS.get((action, first)) or NEEDS.get(action, ())
-    return not wanted or any(getattr(capabilities, name) for name in wanted)
+    if action == "do":
+        return _has(capabilities, first)
+    return _has(capabilities, f"tab.{first}" if action in ("tab", "open_node") else action)
 
 
 def is_binding_available(capabilities: ServerCapabilities, id_: str, action: str) -> bool:
     """Return whether the server supports a binding, by its ID and action
     (``screen.tab('probes')``).
     """
-    group = BINDINGS.get(id_) or BINDINGS.get(id_.partition(".")[0])
-    if group is not None and not getattr(capabilities, group):
+    group = id_.partition(".")[0]
+    if not all(_has(capabilities, name) for name in (id_, group, f"tab.{group}")):
         return False
     _, name, parameters = parse(action)
     return is_available(capabilities, name, parameters)
+
+
+def _has(capabilities: ServerCapabilities, name: str) -> bool:
+    action = ACTIONS.get(name)
+    needs = NEEDS.get(name, ()) if action is None else action.needs
+    return not needs or any(getattr(capabilities, need) for need in needs)

@@ -58,12 +58,6 @@ def problems_of(preferences: Preferences) -> tuple[str, ...]:
     return () if bindings is None else bindings.problems
 
 
-def key_map_of(preferences: Preferences) -> KeyMap:
-    """Return only the keys of the preferences."""
-    bindings = user_bindings_of(preferences)
-    return KeyMap() if bindings is None else bindings.key_map
-
-
 def _binding_settings(preferences: Preferences) -> tuple[object, ...]:
     """Return the preferences that `user_bindings_of` depends on, for comparison."""
     return (

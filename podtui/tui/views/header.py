@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.api.v1 import Node
+from podtui.text.terminal_text import plural
 from podtui.tui.model.model import LinkState, Model
 from podtui.tui.model.usage import Usage, amount
 from podtui.tui.views.node.allocation import is_ready, node_state, whole_node, whole_use
@@ -46,10 +47,10 @@ def nodes_text(model: Model) -> Span | None:
     if not model.nodes:
         return None
     ready, count = sum(map(is_ready, model.nodes.values())), len(model.nodes)
-    noun = "node" if count == 1 else "nodes"
+    nodes = plural(count, "node")
     if ready == count:
-        return Span(f" · {count} {noun}", "muted")
-    return Span(f" · {ready} of {count} {noun} ready", "error")
+        return Span(f" · {nodes}", "muted")
+    return Span(f" · {ready} of {nodes} ready", "error")
 
 
 def cluster_status(model: Model, namespace: str | None, width: int) -> Line:

@@ -346,13 +346,9 @@ def brief_cause(facts: Facts) -> str:
     return clean(diagnosis.brief + container if diagnosis.brief else diagnosis.title)
 
 
-def explain_pod(facts: Facts) -> Line:
-    """Return the cause and the fix of a problem; for a healthy pod, its containers."""
-    return _summary(facts, diagnose(facts))
-
-
 def titled_explanation(facts: Facts) -> tuple[str, Line]:
-    """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
+    """Return a title for the kind of explanation, and the cause and the fix of a problem; for a
+    healthy pod, its containers."""
     diagnosis = diagnose(facts)
     title = {Kind.COMPLETION: "Ended", Kind.NONE: "Runs"}.get(diagnosis.kind, "Why")
     return title, _summary(facts, diagnosis)

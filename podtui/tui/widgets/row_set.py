@@ -47,8 +47,6 @@ class RowSet:
         """Epoch seconds, for filters on ages."""
         self.natural = [0] * len(columns)
         self.short = [0] * len(columns)
-        self.sorts = 0
-        """Number of times that all rows were sorted."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -134,7 +132,6 @@ class RowSet:
         return row.pin, row.sort[self.sort], row.sort[self._name]
 
     def _arrange(self) -> None:
-        self.sorts += 1
         shown = [row for row in self.rows.values() if self.passes(row)]
         # Stable sorts, the most significant last: equal rows are in the order of their names.
         shown.sort(key=lambda row: row.key)

@@ -134,8 +134,6 @@ class Table(Toned, ScrollView, can_focus=True):
         """Keys of columns that the objects need, such as the namespace of pods in several."""
         self.column_cursor: str = ""
         """Key of the column that key actions apply to; empty until one is selected."""
-        self.repaints = 0
-        """Number of lines drawn since the start; tests check it instead of the time."""
         self.no_match: tuple[tuple[Span, ...], ...] = NO_MATCH
         """Lines shown if there are rows, but none passes the filter; empty to show ``empty``."""
         # Until the first key or click (`_touched`), a table with ``follow_top`` shows its top rows.
@@ -439,7 +437,6 @@ class Table(Toned, ScrollView, can_focus=True):
     # --- drawing
 
     def render_line(self, y: int) -> Strip:
-        self.repaints += 1
         width = self.size.width
         base = self.base
         if not len(self.set):

@@ -154,8 +154,6 @@ class DrawnRows:
     """Composed lines by row key."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self.composed = 0
-        """Number of lines composed since the start; tests check it instead of the time."""
         self._columns = columns
         self._fitted: tuple[Fitted, ...] = ()
         self._width = 0
@@ -215,7 +213,6 @@ class DrawnRows:
             and kept.at <= now < kept.until
         ):
             return kept
-        self.composed += 1
         until = valid_until(row, self._fitted, now)
         line = row_line(row, self._columns, self._fitted, now=now, width=self._width, marked=marked)
         if kept is not None and kept.line == line:

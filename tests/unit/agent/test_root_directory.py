@@ -87,6 +87,7 @@ def test_a_directory_that_others_may_only_read_is_accepted(mode: int, root: Path
     root.chmod(mode)
     run_agent(root)
     acquire(root)
+    assert (root / "podtui.lock").exists()
 
 
 @pytest.mark.parametrize("use", USES)

@@ -64,9 +64,16 @@ def test_keys_with_line_breaks_are_left_out_with_their_subtree() -> None:
     assert [path[-1] for path in found if path[:2] == ("metadata", "labels")] == ["labels", "c"]
 
 
-@pytest.mark.parametrize("text", ["", "x", "1 a", "1 a 1 2 3 x", "9 #0 1 1", "-1 a 1 1 1 1"])
+@pytest.mark.parametrize("text", ["", "x", "1 a", "1 a 1 2 3 x", "9", "1 #x 1 1"])
 def test_foreign_lines_are_ignored(text: str) -> None:
-    read_places(text)
+    line = "1 kind 2 3 2 9"
+    assert read_places(f"{text}\n{line}") == read_places(line)
+    assert read_places(line)
+
+
+@pytest.mark.parametrize("text", ["9 #0 1 1", "-1 a 1 1 1 1"])
+def test_a_wrong_depth_is_no_error(text: str) -> None:
+    assert len(read_places(text)) == 1
 
 
 @pytest.mark.parametrize(

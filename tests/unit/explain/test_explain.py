@@ -239,4 +239,4 @@ def test_recursive_names_all() -> None:
 
 
 def test_the_descriptions_file_is_valid() -> None:
-    tomllib.loads((ROOT / "podtui" / "explain" / "texts.toml").read_text())
+    assert tomllib.loads((ROOT / "podtui" / "explain" / "texts.toml").read_text())

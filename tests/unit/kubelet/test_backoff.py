@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubelet_settings import default_config
 from pod_builders import ctr, make_pod
 
 from podtui.kubelet.backoff import (
@@ -18,7 +19,6 @@ from podtui.kubelet.backoff import (
     crash_message,
     image_key,
 )
-from podtui.kubelet.config import KubeletConfig
 
 
 def starts(backoff: Backoff, runs: int, lasting: float = 0.0) -> list[float]:
@@ -78,7 +78,7 @@ def test_case_39_a_lower_maximum_lowers_the_first_back_off():
     ],
 )
 def test_limits_of_crash_loops(gates, period, limits):
-    config = KubeletConfig(node_name="n1", max_container_restart_period=period, feature_gates=gates)
+    config = default_config(max_container_restart_period=period, feature_gates=gates)
     assert crash_limits(config) == limits
 
 

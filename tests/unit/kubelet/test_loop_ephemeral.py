@@ -151,6 +151,7 @@ async def test_an_ephemeral_container_does_not_keep_its_pod_running() -> None:
         await world.until(world.runs(WEB, 2))
         await world.until(lambda: world.phase() == "Succeeded")
         await world.until(world.runs(WEB, 0))
+        assert world.phase() == "Succeeded"
 
 
 @virtual()

@@ -189,6 +189,7 @@ async def test_an_empty_folder_removes_all_pods() -> None:
         world.remove(UID)
         await world.start_kubelet()
         await world.until(world.gone(UID), 5.0)
+        assert world.gone(UID)()
 
 
 async def test_an_unreadable_folder_removes_no_pods() -> None:

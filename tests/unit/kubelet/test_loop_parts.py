@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from kubelet_settings import default_config
 from kubelet_world import World, pod
 from msgspec import structs
 from virtual_time import VirtualClock, settle, virtual
@@ -16,7 +17,6 @@ from podtui.agent.home import home_ports
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
-from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
@@ -390,7 +390,7 @@ class ListingRuntime:
 async def test_an_end_seen_by_the_worker_is_not_inspected_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, config = VirtualClock(), KubeletConfig(node_name="n1")
+    clock, config = VirtualClock(), default_config()
     runtime = ListingRuntime(RuntimeEvent(pod_uid="u1", action="destroy", id="c1"))
     as_runtime = cast(Runtime, runtime)
     link = EngineLink(as_runtime, clock, config)

@@ -62,12 +62,12 @@ def is_pending(world: World) -> bool:
 
 
 def is_infeasible(world: World, message: str) -> Callable[[], bool]:
-    def test() -> bool:
+    def is_shown() -> bool:
         found = world.shown()
         shown = () if found is None else found.status.conditions
         return any((one.reason, one.message) == ("Infeasible", message) for one in shown)
 
-    return test
+    return is_shown
 
 
 async def resize_events(world: World, name: str = "web-n1") -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import itertools
 import os
 import random
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from podtui.clock import SystemClock
 from podtui.manifest import folder as folder_module
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.folder_state import Folder
-from podtui.manifest.listing import being_edited, ignore_reason
+from podtui.manifest.listing import FileContent, being_edited, ignore_reason
 
 BROKEN = "kind: ["
 
@@ -40,6 +40,12 @@ async def first(path: Path) -> Folder:
         return await anext(snapshots)
     finally:
         await snapshots.aclose()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not holds():  # noqa: ASYNC110 - the folder reports only changes
+            await asyncio.sleep(0.01)
 
 
 def only_image(folder: Folder) -> str:
@@ -283,6 +289,7 @@ async def test_a_replaced_folder_is_watched(folder: Path, tmp_path: Path) -> Non
         await watched.until(lambda f: only_image(f) == "busybox:2")
         put(folder / "two.yaml", pod_text("two"))
         await watched.until(lambda f: len(f.pods) == 2)
+        assert len(watched.last.pods) == 2
 
 
 async def test_a_single_file_is_a_source_too(tmp_path: Path) -> None:
@@ -308,8 +315,20 @@ async def test_an_edit_in_place_is_read_after_a_quiet_period(folder: Path) -> No
         assert all(len(f.pods) == 1 for f in watched.history)
 
 
-async def test_a_partly_written_file_is_not_applied(folder: Path) -> None:
-    """Every prefix that lasts for a while is invalid or means another pod; none is applied."""
+async def test_a_partly_written_file_is_not_applied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every prefix that is read is invalid or means another pod; none is applied."""
+    monkeypatch.setattr(folder_module, "BOUND_SECONDS", 600.0)
+    reads: list[int] = []
+    real = folder_module.read_file
+
+    def read_file(path: str) -> FileContent:
+        content = real(path)
+        reads.append(len(content.data))
+        return content
+
+    monkeypatch.setattr(folder_module, "read_file", read_file)
     text = pod_text() + "  - name: d\n    image: busybox:1\n"
     cuts = [0, 30, text.index("  - name: d"), len(text) - 4, len(text)]
     async with watch(folder) as watched:
@@ -317,7 +336,7 @@ async def test_a_partly_written_file_is_not_applied(folder: Path) -> None:
             for start, end in itertools.pairwise(cuts):
                 file.write(text[start:end])
                 file.flush()
-                await asyncio.sleep(0.18)
+                await until(lambda: end in reads)  # noqa: B023
         seen = await watched.until(lambda f: bool(f.pods))
         ((pod),) = seen.pods.values()
         assert len(pod.spec.containers) == 2
@@ -385,7 +404,12 @@ async def _atomic(path: Path, text: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("habit", [_vim, _nano, _emacs, _atomic])
-async def test_editors_never_make_the_pod_disappear(folder: Path, habit: object) -> None:
+async def test_editors_never_make_the_pod_disappear(
+    folder: Path, habit: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine, the pauses of the editor may be longer than the usual delays.
+    monkeypatch.setattr(folder_module, "GONE_EDITED_SECONDS", 600.0)
+    monkeypatch.setattr(folder_module, "BOUND_SECONDS", 600.0)
     path = folder / "web.yaml"
     put(path, pod_text())
     async with watch(folder) as watched:
@@ -498,12 +522,16 @@ async def test_only_what_changed_is_read_again(
         assert seen.manifests["p1.yaml"] is before.manifests["p1.yaml"]
 
 
-async def test_an_unchanged_folder_reports_nothing(folder: Path) -> None:
+async def test_an_unchanged_folder_reports_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listings = Listings(monkeypatch)
     put(folder / "web.yaml", pod_text())
     (folder / "bad.yaml").write_text(BROKEN)
     async with watch(folder, full_list_seconds=0.05) as watched:
         os.utime(folder / "web.yaml")
-        await asyncio.sleep(0.2)
+        begun = listings.full
+        await until(lambda: listings.full > begun + 3)
         assert len(watched.history) == 1
 
 
@@ -596,6 +624,7 @@ async def test_changes_missed_by_the_watch_are_found(
         await watched.until(lambda f: names(f) == ["web-n1"])
         (folder / "web.yaml").write_text(pod_text(image="busybox:2"))
         await watched.until(lambda f: only_image(f) == "busybox:2")
+        assert only_image(watched.last) == "busybox:2"
 
 
 async def test_an_event_overflow_triggers_a_listing(
@@ -632,6 +661,7 @@ async def test_a_recreated_folder_is_watched_again(
         await watched.until(lambda f: names(f) == ["b-n1"])
         put(folder / "c.yaml", pod_text("c"))
         await watched.until(lambda f: names(f) == ["b-n1", "c-n1"])
+        assert names(watched.last) == ["b-n1", "c-n1"]
 
 
 async def test_a_change_of_the_folder_itself_names_no_file(
@@ -641,11 +671,7 @@ async def test_a_change_of_the_folder_itself_names_no_file(
     async with watch(folder) as watched:
         begun = listings.full
         folder.chmod(0o750)
-        for _ in range(500):
-            if listings.full > begun:
-                break
-            await asyncio.sleep(0.02)
-        assert listings.full > begun
+        await until(lambda: listings.full > begun)
         assert len(watched.history) == 1
 
 
@@ -689,6 +715,7 @@ async def change_and_compare(folder: Path, seed: int) -> None:
             return texts == {name: m.spec.text for name, m in seen.manifests.items()}
 
         await watched.until(as_listed)
+        assert as_listed(watched.last)
 
 
 async def test_fifty_files_appear_and_disappear_at_once(folder: Path) -> None:
@@ -699,6 +726,7 @@ async def test_fifty_files_appear_and_disappear_at_once(folder: Path) -> None:
         for path in folder.iterdir():
             path.unlink()
         await watched.until(lambda f: not f.pods)
+        assert not watched.last.pods
 
 
 def test_ignore_reasons() -> None:

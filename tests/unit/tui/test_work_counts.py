@@ -84,13 +84,17 @@ def test_shares_are_sorted_again_when_requests_change() -> None:
     kept = Shares()
     asks = [requests_of(one) for one in pods(20)]
     first = gauges(node(), asks, {}, None, kept)
-    sorts = kept.sorts
     again = [requests_of(one) for one in pods(20)]
-    assert gauges(node(), again, {}, Usage(1, 1), kept)[0].shares is first[0].shares
-    assert kept.sorts == sorts
+    unchanged = gauges(node(), again, {}, Usage(1, 1), kept)
+    assert all(
+        after.shares is before.shares for after, before in zip(unchanged, first, strict=True)
+    )
     more = [*again[:-1], requests_of(pod("p19", status(), requests={"cpu": "1"}))]
-    assert gauges(node(), more, {}, None, kept) == gauges(node(), more, {}, None)
-    assert kept.sorts == 2 * sorts
+    changed = gauges(node(), more, {}, None, kept)
+    assert changed == gauges(node(), more, {}, None)
+    assert all(
+        after.shares is not before.shares for after, before in zip(changed, first, strict=True)
+    )
     assert gauges(node(), more[1:], {}, None, kept) == gauges(node(), more[1:], {}, None)
 
 

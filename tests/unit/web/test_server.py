@@ -429,6 +429,7 @@ async def test_excessive_input_closes_the_tab(monkeypatch: pytest.MonkeyPatch) -
             for _ in range(8):
                 await socket.send_bytes(bytes(LONGEST_MESSAGE // 4))
         await until_no_tabs(served)
+        assert not served.pages.tabs
 
 
 @pytest.mark.usefixtures("quick_farewell")

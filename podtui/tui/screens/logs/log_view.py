@@ -163,8 +163,6 @@ class LogView(ScrolledText):
         self._shown_now: Shown | None = None
         self._drawn: dict[int, Row] = {}
         """The last drawn content of each screen row."""
-        self.repaints = 0
-        """Number of rows drawn since the start; tests check it instead of the time."""
         self.idle: Callable[[], float] = lambda: math.inf
         """Return the seconds since the last key press."""
         # A line and its row on the screen, kept in place until the filter has scanned all lines.
@@ -725,7 +723,6 @@ class LogView(ScrolledText):
         if shown is None:
             shown = self._shown_now = self._shown()
         row = self._drawn[y] = self._row(y, shown)
-        self.repaints += 1
         if not isinstance(row, str):
             return self._strip(row, shown.options)
         if shown.viewport.top + y < shown.viewport.head:

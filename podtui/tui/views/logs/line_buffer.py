@@ -264,11 +264,6 @@ class LineBuffer:
         return self.first - self.began
 
     @property
-    def resident(self) -> int:
-        """Number of bytes of line data in memory."""
-        return self._pending_bytes + self.chunks[-1].nbytes + self._cached
-
-    @property
     def _pending_bytes(self) -> int:
         return sum(chunk.nbytes for chunk in self._pending)
 

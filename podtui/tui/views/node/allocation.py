@@ -51,8 +51,6 @@ class Shares:
     """Caches the sorted shares until a pod is added or removed or its requests or limits change."""
 
     def __init__(self) -> None:
-        self.sorts = 0
-        """Number of times that shares were sorted; tests check it instead of the time."""
         self._asks: dict[str, PodRequests] = {}
         self._columns: dict[str, ResourceShares] = {}
 
@@ -78,7 +76,6 @@ class Shares:
         return found
 
     def _sorted(self, resource: str) -> ResourceShares:
-        self.sorts += 1
         active = [ask for ask in self._asks.values() if ask.active]
         shares = [Share(ask.key, ask.label, ask.name, ask.requests[resource]) for ask in active]
         shares.sort(key=lambda share: (-share.requested, share.name))

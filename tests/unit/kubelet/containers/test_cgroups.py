@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from kubelet_settings import default_config
 from pod_builders import GI, MI, ctr, make_pod, need, node, sidecar
 
-from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.cgroups import (
     CgroupRules,
     cgroup_rules,
@@ -111,18 +111,18 @@ def test_container_resources(container, expected):
 
 def test_the_settings_select_how_limits_are_enforced():
     pod = make_pod(ctr(**need("1", cpu="500m")))
-    plain = cgroup_rules(KubeletConfig(node_name="n1"))
+    plain = cgroup_rules(default_config())
     assert plain == CgroupRules()
-    without = cgroup_rules(KubeletConfig(node_name="n1", cpu_cfs_quota=False))
+    without = cgroup_rules(default_config(cpu_cfs_quota=False))
     assert (held(pod, rules=without).cpu_quota, held(pod, rules=without).cpu_period) == (0, 0)
     assert held(pod, rules=without).cpu_shares == 1024
-    short = cgroup_rules(KubeletConfig(node_name="n1", cpu_cfs_quota_period=0.02))
+    short = cgroup_rules(default_config(cpu_cfs_quota_period=0.02))
     assert (held(pod, rules=short).cpu_quota, held(pod, rules=short).cpu_period) == (10_000, 20_000)
 
 
 @pytest.mark.parametrize(("limit", "pids"), [(-1, 0), (0, 0), (100, 100)])
 def test_pod_pids_limit_holds_for_each_container(limit, pids):
-    rules = cgroup_rules(KubeletConfig(node_name="n1", pod_pids_limit=limit))
+    rules = cgroup_rules(default_config(pod_pids_limit=limit))
     assert held(make_pod(), rules=rules).pids == pids
 
 

@@ -114,7 +114,9 @@ def test_case_45_run_as_non_root(own, shared, image_user, message):
     ],
 )
 def test_a_satisfied_run_as_non_root(own, shared, image_user):
-    security(own, shared, image_user=image_user)
+    plain = {key: value for key, value in own.items() if key != "runAsNonRoot"}
+    required = security(own, shared, image_user=image_user)
+    assert required == security(plain, {**shared, "runAsNonRoot": False}, image_user=image_user)
 
 
 @pytest.mark.parametrize(

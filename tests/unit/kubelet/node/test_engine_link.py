@@ -6,10 +6,10 @@ import asyncio
 from typing import cast
 
 import pytest
+from kubelet_settings import default_config
 from virtual_time import VirtualClock
 
 from podtui.errors import AgentClash, EngineError, EngineUnavailable
-from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.node.link import EngineLink
 from podtui.runtime.protocol import Runtime
 
@@ -30,7 +30,7 @@ class FailingRuntime:
 
 async def reasons(*errors: EngineError, strict: bool = False) -> list[str]:
     """Return the reasons after each change of the connection's state."""
-    config = KubeletConfig(node_name="n1", strict=strict)
+    config = default_config(strict=strict)
     link = EngineLink(cast(Runtime, FailingRuntime(*errors)), VirtualClock(), config)
     found: list[str] = []
 

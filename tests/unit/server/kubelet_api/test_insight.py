@@ -119,6 +119,7 @@ async def test_a_disconnected_client_ends_the_wait(
         await insights.begun.wait()
         asking.cancel()
         await insights.left.wait()
+    assert insights.left.is_set()
 
 
 async def test_a_closing_server_ends_waiting_requests(tmp_path: Path) -> None:

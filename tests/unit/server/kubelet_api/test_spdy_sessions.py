@@ -222,6 +222,7 @@ async def test_invalid_spdy_ends_the_session(world: SessionWorld) -> None:
         peer.writer.write_eof()
         while await peer.read():
             pass
+        assert not await peer.read()
 
 
 @pytest.mark.parametrize("command", ["nosuchcommand", "much", "sleep&command=3600"])

@@ -101,6 +101,7 @@ async def test_missing_objects_are_recreated(store: Store) -> None:
         await until(lambda: store.get("configmaps", "default", "kube-root-ca.crt"))
         await store.put("pods", mirror("web", "shop"))
         await until(lambda: store.get("serviceaccounts", "shop", "default"))
+        assert await store.get("serviceaccounts", "shop", "default")
 
 
 async def test_a_deleted_namespace_ends_its_pods_first(store: Store) -> None:
@@ -163,6 +164,7 @@ async def test_finalizers_hold_a_namespace(store: Store) -> None:
             return found.spec.finalizers == ("a/b",)
 
         await until(finalized)
+        assert await finalized()
 
 
 async def conditions(store: Store) -> dict[str, tuple[str, str, str]]:
@@ -262,3 +264,4 @@ async def test_a_namespace_ends_after_the_last_finalizer_of_any_object(store: St
             return "shop" not in await names(store)
 
         await until(gone)
+        assert await gone()

@@ -11,11 +11,14 @@ from tui_scene import gallery
 from podtui.api.local import NodeMetrics
 from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
 from podtui.client.protocol import AGENT, CLUSTER, Lost, Server, ServerCapabilities, Synced
-from podtui.tui.commands.availability import NEEDS, PARTS, is_available, is_binding_available
+from podtui.tui.commands.actions import ACTIONS
+from podtui.tui.commands.availability import NEEDS, is_available, is_binding_available
 from podtui.tui.commands.delete import deletion_effect
 from podtui.tui.commands.key_registry import known_bindings
 from podtui.tui.commands.registry import COMMANDS, available_commands
 from podtui.tui.model.model import Model
+from podtui.tui.screens.node.node_screen import NODE_TABS
+from podtui.tui.screens.pods.pod_screen import POD_TABS
 from podtui.tui.views.node.allocation import allocation_of, whole_node, whole_use
 
 SERVER = Server(
@@ -32,17 +35,40 @@ SERVER = Server(
 
 
 def test_capabilities_are_complete_for_an_agent() -> None:
-    names = {field for fields in (*NEEDS.values(), *PARTS.values()) for field in fields}
+    needs = (*NEEDS.values(), *(action.needs for action in ACTIONS.values()))
+    names = {name for group in needs for name in group}
     assert all(isinstance(getattr(AGENT, name), bool) for name in names)
     assert not any(getattr(AGENT, name) for name in ("deletes", "several_nodes", "contexts"))
 
 
-def test_listed_actions_exist() -> None:
+def test_listed_actions_tabs_and_bindings_exist() -> None:
     """A renamed key must not become available on a cluster unnoticed."""
     actions = {known.action.partition("(")[0].rpartition(".")[2] for known in known_bindings()}
     actions |= {command.action.rpartition(".")[2] for command in COMMANDS}
-    assert set(NEEDS) <= actions
-    assert {action for action, _ in PARTS} <= actions
+    tabs = {f"tab.{tab}" for tab in (*POD_TABS, *NODE_TABS)}
+    assert NEEDS.keys() <= actions | tabs | {known.id for known in known_bindings()}
+    assert {"tab", "open_node", "do"} <= actions
+
+
+def test_bindings_of_a_tab_or_screen_are_hidden_with_it() -> None:
+    hidden = {
+        known.id
+        for known in known_bindings()
+        if not is_binding_available(CLUSTER, known.id, known.action)
+    }
+    groups = {
+        "timeline",
+        "resources",
+        "probes",
+        "what-if",
+        "journal",
+        "trash",
+        "manifest",
+        "images",
+    }
+    assert {known.id for known in known_bindings() if known.group in groups} <= hidden
+    assert {"why.apply", "why.next", "why.before", "act.restart", "pod.probes"} <= hidden
+    assert not hidden & {"log-prompt.earlier", "act.shell", "pod.yaml"}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from podtui.errors import UsageError
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
 from podtui.tui.preferences.file_changes import stamp_of
-from podtui.tui.preferences.live import key_map_of
+from podtui.tui.preferences.live import user_bindings_of
 from podtui.tui.preferences.preferences import preferences_of
 
 
@@ -23,8 +23,10 @@ def test_each_key_has_its_position_in_the_file(tmp_path: Path) -> None:
     preferences = read_preferences(path)
     assert preferences.theme == "podtui-sand"
     assert preferences.keys == {"app.quit": "Q", "app.hlep": "f1,?"}
-    assert key_map_of(preferences).keys == {"app.quit": "Q"}
-    assert key_map_of(preferences).problems == (
+    bindings = user_bindings_of(preferences)
+    assert bindings is not None
+    assert bindings.key_map.keys == {"app.quit": "Q"}
+    assert bindings.key_map.problems == (
         f"{path}:4:3: keys.app.hlep: no such binding; did you mean app.help?",
     )
 

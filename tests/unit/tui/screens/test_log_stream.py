@@ -157,11 +157,14 @@ async def test_the_log_of_a_terminated_container_is_requested_once() -> None:
     script = Script(([line(1, "a")],), ([line(1, "a")],), ())
     heard = Heard()
     over = pod("web", status(state=ended(0, seconds=1)))
-    task = asyncio.get_running_loop().create_task(
-        LogStream(script, TARGET, 0, heard, over).run()  # type: ignore[arg-type]
-    )
-    await asyncio.sleep(0.05)
-    task.cancel()
+    async with asyncio.TaskGroup() as group:
+        stream = LogStream(script, TARGET, 0, heard, over)  # type: ignore[arg-type]
+        task = group.create_task(stream.run())
+        await until(lambda: heard.states[-1:] == [""])
+        await asyncio.sleep(600 * log_stream.RETRY)
+        assert not task.done(), "it waits for the next instance"
+        task.cancel()
+    assert heard.lines == ["a"]
     assert len(script.queries) == 1
 
 

@@ -32,8 +32,8 @@ from podtui.tui.views.why import (
     diff_rows,
     excerpt,
     explain_manifest,
-    explain_pod,
     facts_of,
+    titled_explanation,
     why_lines,
 )
 from podtui.tui.widgets.cells import line_width
@@ -149,7 +149,7 @@ def model_of(*items: Pod | Manifest) -> Model:
 
 def test_one_line_shows_the_cause_and_the_key() -> None:
     model = model_of(oom_killed_pod(), oom_killed_manifest())
-    line = explain_pod(facts_of(model, oom_killed_pod(), NOW.timestamp()))
+    _, line = titled_explanation(facts_of(model, oom_killed_pod(), NOW.timestamp()))
     assert "".join(span.text for span in line) == (
         "app was killed for using more memory than its limit of 16Mi."
         "  X Double the memory limit to 32Mi"
@@ -201,7 +201,7 @@ def test_a_pending_pod_has_a_brief_cause_only_if_something_failed() -> None:
 
 
 def test_a_healthy_pod_shows_what_it_runs() -> None:
-    line = explain_pod(facts_of(model_of(), oom_killed_pod(well=True), NOW.timestamp()))
+    _, line = titled_explanation(facts_of(model_of(), oom_killed_pod(well=True), NOW.timestamp()))
     assert texts([line]) == ["app busybox:1.36"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from textual.app import App
 from textual.pilot import Pilot
@@ -11,10 +12,14 @@ from textual.pilot import Pilot
 from podtui.tui.widgets.delays import Settled, call_after
 
 
-async def called(pilot: Pilot[None], counts: list[int]) -> None:
+async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(120):
-        while not counts:
+        while not holds():
             await pilot.pause(0.01)
+
+
+async def called(pilot: Pilot[None], counts: list[int]) -> None:
+    await until(pilot, lambda: bool(counts))
 
 
 async def test_a_call_is_made_once_even_if_the_process_was_delayed() -> None:
@@ -23,8 +28,9 @@ async def test_a_call_is_made_once_even_if_the_process_was_delayed() -> None:
         call_after(app, 0.001, lambda: counts.append(1))
         time.sleep(0.05)  # noqa: ASYNC251
         await called(pilot, counts)
-        await pilot.pause(0.05)
-        assert counts == [1]
+        call_after(app, 0.001, lambda: counts.append(2))
+        await until(pilot, lambda: 2 in counts)
+        assert counts == [1, 2]
 
 
 async def test_a_call_runs_in_the_message_loop_of_the_app() -> None:
@@ -50,8 +56,11 @@ async def test_a_cancelled_call_is_not_made() -> None:
 async def test_a_closed_app_is_not_called() -> None:
     app, counts = App[None](), list[int]()
     async with app.run_test():
-        call_after(app, 0.05, lambda: counts.append(1))
-    await asyncio.sleep(0.1)
+        pass
+    timer = call_after(app, 0.001, lambda: counts.append(1))
+    over = asyncio.Event()
+    asyncio.get_running_loop().call_at(timer.when() + 0.001, over.set)
+    await over.wait()
     assert counts == []
 
 

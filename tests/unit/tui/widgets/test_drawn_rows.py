@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from recorded_calls import record_calls
 from tui_scene import pod, status
 
 from podtui.api.times import short_duration, short_duration_until
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.pods.rows import measured_row, pod_row, requests_and_limits
+from podtui.tui.widgets import table_lines
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
 from podtui.tui.widgets.table_lines import DrawnRows, valid_until
 
@@ -47,14 +50,15 @@ def test_the_next_update_of_a_row_is_that_of_its_shown_ages() -> None:
     assert valid_until(old, short, 10_000.0) == 10_020.0, "an age that is left out"
 
 
-def test_an_unchanged_row_is_composed_once() -> None:
+def test_an_unchanged_row_is_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, web = drawn(), row()
+    composed = record_calls(monkeypatch, table_lines, "row_line")
     first = rows.line(web, 1000.0, marked=False)
     assert rows.change(web, 1010.0, marked=False) is None
     assert rows.line(web, 1010.0, marked=False) is first
-    assert rows.composed == 1
+    assert composed == [web]
     assert rows.change(web, 1020.0, marked=False) == (20, 25), "the minute is another"
-    assert rows.composed == 2
+    assert composed == [web, web]
     assert rows.change(web, 1000.0, marked=False) == (20, 25), "and when the clock goes back"
 
 

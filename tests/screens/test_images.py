@@ -163,6 +163,7 @@ async def test_a_pull_by_key_asks_for_the_name() -> None:
         await wait_for(pilot, lambda: client.images_pulled == ["fresh:1"], "the pull")
         client.pull_steps.put_nowait(PullStep(image=NodeImage(id="sha256:f", names=("fresh:1",))))
         await wait_for(pilot, lambda: "sha256:f" in screen.images.set.rows, "it is seen at once")
+        assert "sha256:f" in screen.images.set.rows
 
 
 async def test_a_failed_pull_shows_the_reason_and_allows_another() -> None:

@@ -93,6 +93,7 @@ async def test_the_events_of_a_pod_are_filtered() -> None:
         await wait_for(pilot, lambda: "/Pulled 1 of 3" in bar_text(app, "header"), "the filter")
         await pilot.press("escape")
         await wait_for(pilot, lambda: "/Pulled" not in bar_text(app, "header"), "all events")
+        assert "/Pulled" not in bar_text(app, "header")
 
 
 async def test_the_pane_of_the_node_is_searched() -> None:
@@ -219,6 +220,7 @@ async def test_an_action_on_an_invalid_file_says_why_not(key: str) -> None:
         main(app).pods.table.select("manifest:hello.yaml")
         await pilot.press(key)
         await notified(app, pilot, 'hello.yaml has no pod: it is invalid: unknown field "imago"')
+        assert app.screen is main(app), "no dialog"
 
 
 async def test_c_copies_an_event_as_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

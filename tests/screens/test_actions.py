@@ -335,9 +335,11 @@ async def test_a_file_that_cannot_be_restored_does_not_block_the_others(
 
 async def test_a_restart_of_several_pods_names_the_restarted_ones(tmp_path: Path) -> None:
     three = [pod(name, status("app")) for name in "abc"]
+    asked: list[str] = []
     async with running_app(tmp_path, *three) as (app, pilot, client):
 
         async def restart(namespace: str, name: str, container: str = "") -> None:
+            asked.append(name)
             if name != "b-n1":
                 raise AgentUnavailable("the agent went away")
 
@@ -349,6 +351,7 @@ async def test_a_restart_of_several_pods_names_the_restarted_ones(tmp_path: Path
             app, pilot, "Not restarted: a-n1: the agent went away\nc-n1: the agent went away"
         )
         await notified(app, pilot, "Restarting: b-n1")
+        assert sorted(asked) == ["a-n1", "b-n1", "c-n1"]
 
 
 async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
@@ -498,6 +501,7 @@ async def test_a_screenshot_that_cannot_be_written_is_reported(
         monkeypatch.setattr(app, "save_screenshot", refuse)
         await pilot.press("ctrl+x")
         await notified(app, pilot, "Not saved: [Errno 13] Permission denied")
+        assert app.is_running, "the app goes on"
 
 
 async def test_only_one_action_runs_at_a_time(
@@ -638,6 +642,7 @@ async def test_a_debug_container_is_no_target_of_another(tmp_path: Path) -> None
         await wait_for(
             pilot, lambda: isinstance(app.screen, TextDialog), "the image, without a choice"
         )
+        assert isinstance(app.screen, TextDialog)
 
 
 async def test_read_only_changes_nothing(tmp_path: Path, typing: list[bytes]) -> None:

@@ -202,6 +202,7 @@ async def test_a_click_on_the_explanation_opens_why(size: tuple[int, int]) -> No
         border = pods.region.bottom - 1
         await pilot.click(offset=(6, border))
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the why screen")
+        assert isinstance(app.screen, WhyScreen)
 
 
 async def test_back_and_menu_keys_are_shown_at_80_columns() -> None:
@@ -230,6 +231,7 @@ async def test_a_long_table_scrolls_with_cursor_and_wheel() -> None:
             events.MouseScrollUp(None, x, y, 0, -1, 0, shift=False, meta=False, ctrl=False)
         )
         await wait_for(pilot, lambda: last.search.split()[0] not in shown_of(table), "rows above")
+        assert last.search.split()[0] not in shown_of(table)
 
 
 async def test_a_long_text_scrolls() -> None:
@@ -240,6 +242,7 @@ async def test_a_long_text_scrolls() -> None:
         before = view.render_line(0).text
         await pilot.press("pagedown")
         await wait_for(pilot, lambda: view.render_line(0).text != before, "the next page")
+        assert view.render_line(0).text != before
 
 
 def shown_of(table: Table) -> str:

@@ -196,11 +196,12 @@ async def test_the_table_is_saved_as_text(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     async with running() as (_, pilot):
         await pilot.press("ctrl+s")
-        await wait_for(
-            pilot,
-            lambda: "crash-loop-n1" in "".join(f.read_text("utf-8") for f in tmp_path.iterdir()),
-            "its rows",
-        )
+
+        def saved() -> str:
+            return "".join(file.read_text("utf-8") for file in tmp_path.iterdir())
+
+        await wait_for(pilot, lambda: "crash-loop-n1" in saved(), "its rows")
+        assert "web-n1" in saved()
 
 
 async def test_logs_of_marked_pods_are_merged() -> None:
@@ -217,3 +218,4 @@ async def test_logs_of_marked_pods_are_merged() -> None:
             lambda: {"counter-n1", "web-n1"} <= {name for name, _ in client.queries[-2:]},
             "both logs",
         )
+        assert {"counter-n1", "web-n1"} <= {name for name, _ in client.queries[-2:]}

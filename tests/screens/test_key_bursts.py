@@ -29,6 +29,7 @@ async def test_a_command_and_enter_in_one_burst() -> None:
         await wait_for(
             pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.opened, "the node"
         )
+        assert isinstance(app.screen, NodeScreen)
 
 
 async def test_a_filter_and_enter_in_one_burst() -> None:
@@ -48,6 +49,7 @@ async def test_a_log_filter_in_one_burst() -> None:
         await wait_for(
             pilot, lambda: logs.view.has_focus and logs.narrowing() == ["/GET"], "the filter"
         )
+        assert logs.narrowing() == ["/GET"]
 
 
 async def test_keys_after_enter_in_a_filter_go_to_the_table() -> None:
@@ -95,6 +97,7 @@ async def test_keys_after_a_search_go_to_the_searched_screen(
         await wait_for(pilot, lambda: app.screen is not main(app), "the screen")
         burst(app, "slash", *"web", "enter", *closing)
         await wait_for(pilot, lambda: app.screen is main(app), "it is closed")
+        assert app.screen is main(app)
 
 
 async def test_a_backspace_within_a_burst() -> None:
@@ -103,6 +106,7 @@ async def test_a_backspace_within_a_burst() -> None:
         burst(app, "slash", *"wx", "backspace", *"eb", "enter")
         await wait_for(pilot, lambda: table.set.filter.text == "web", "the filter")
         await wait_for(pilot, lambda: table.has_focus, "the table")
+        assert table.set.filter.text == "web"
 
 
 async def test_an_invalid_filter_stays_open() -> None:
@@ -137,6 +141,7 @@ async def test_keys_after_the_key_that_opens_a_pod_go_to_the_pod() -> None:
             lambda: isinstance(app.screen, PodScreen) and app.screen.tab == "probes",
             "the probes of the pod",
         )
+        assert isinstance(app.screen, PodScreen)
 
 
 async def test_keys_after_a_command_answer_its_question(tmp_path: Path) -> None:
@@ -182,6 +187,7 @@ async def test_ctrl_c_does_not_wait(tmp_path: Path) -> None:
         client.plan = plan  # type: ignore[method-assign]
         burst(app, "ctrl+d", "y", "ctrl+c")
         await wait_for(pilot, lambda: not app.is_running, "the end")
+        assert not app.is_running
 
 
 @pytest.mark.parametrize("steps", range(0, 40, 4))
@@ -192,3 +198,4 @@ async def test_the_app_exits_while_a_screen_opens(steps: int) -> None:
         for _ in range(steps):
             await asyncio.sleep(0)
         app.exit()
+    assert not app.is_running

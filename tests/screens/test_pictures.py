@@ -1,7 +1,7 @@
 """A picture of every screen and tab, and of each kind of dialog, to find changes that assertions
 about cells miss. Look at each changed picture before ``pytest --snapshot-update``.
 
-``test_tui_theme_colours.py`` checks the colours of every theme by numbers, so only some screens are
+``test_theme_colours.py`` checks the colours of every theme by numbers, so only some screens are
 drawn in a light theme. Dialogs that look like another one have only their text compared.
 """
 

@@ -134,6 +134,7 @@ async def test_keys_select_the_time_range() -> None:
         await wait_for(pilot, lambda: "up to 7d" in lines_of(app, "resources"), "a week")
         await pilot.press(*["left_square_bracket"] * 9)
         await wait_for(pilot, lambda: "up to 15m" in lines_of(app, "resources"), "the least")
+        assert client.insight_queries[-1].span == 900
 
 
 async def test_a_pod_unknown_to_the_agent_says_so() -> None:
@@ -145,6 +146,7 @@ async def test_a_pod_unknown_to_the_agent_says_so() -> None:
         )
         await pilot.press("7")
         await wait_for(pilot, lambda: "No measurements" in lines_of(app, "resources"), "that")
+        assert "No measurements" in lines_of(app, "resources")
 
 
 async def test_the_events_of_one_pod_and_its_two_texts() -> None:

@@ -83,6 +83,7 @@ async def test_ten_refused_keys_show_one_notification() -> None:
             return sorted(word for word in screen_text(app).split() if word in WORDS)
 
         await wait_for(pilot, lambda: places() == WORDS, "three toasts")
+        assert places() == WORDS
 
 
 async def test_notifications_never_cover_a_dialog_and_are_shown_after_it() -> None:
