@@ -271,9 +271,11 @@ class World:
         def read() -> None:
             with suppress(docker.errors.DockerException, OSError, ValueError):
                 for event in stream:
-                    found = event["Actor"]["Attributes"]
-                    if found.get(names.CONTAINER_NAME) != names.SANDBOX_CONTAINER_NAME:
-                        seen[found[names.POD_UID], found[names.CONTAINER_NAME]] += 1
+                    labels = event["Actor"]["Attributes"]
+                    # Containers that keep volumes in memory have no name.
+                    name = labels.get(names.CONTAINER_NAME, names.SANDBOX_CONTAINER_NAME)
+                    if name != names.SANDBOX_CONTAINER_NAME:
+                        seen[labels[names.POD_UID], name] += 1
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
