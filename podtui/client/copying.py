@@ -136,7 +136,7 @@ class Copying:
         try:
             async with exec_session(self._connection, self._namespace, self._pod, query) as session:
                 if given is not None and not session.can_end_input:
-                    raise PodtuiError(f"nothing can be copied into a container: {NO_END_OF_INPUT}")
+                    raise PodtuiError(f"cannot copy into a container: {NO_END_OF_INPUT}")
                 with without_group():
                     async with asyncio.TaskGroup() as group:
                         feeding = group.create_task(_feed(session, given))

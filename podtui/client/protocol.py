@@ -23,8 +23,7 @@ Output = tuple[Literal["stdout", "stderr"], bytes]
 T = TypeVar("T", Pod, Node, Event, Namespace, Manifest, Timeline)
 Object = Pod | Node | Event | Namespace | Manifest | Timeline
 NO_END_OF_INPUT: Final = (
-    "this server cannot tell a command that its input has ended, which requires Kubernetes 1.30 or"
-    " newer"
+    "this server cannot close the standard input of a command; Kubernetes 1.30 and newer can"
 )
 
 

@@ -140,5 +140,5 @@ async def test_an_impossible_manual_run_is_refused_with_a_reason() -> None:
         run_probe = world.kubelet.insights.run_probe
         with pytest.raises(LookupError, match='pods "missing" not found'):
             await run_probe("default", "missing", "app", "Liveness")
-        with pytest.raises(LookupError, match="has no Readiness probe"):
+        with pytest.raises(LookupError, match="has no active Readiness probe"):
             await run_probe("default", "web-n1", "app", "Readiness")
