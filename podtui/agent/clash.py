@@ -85,7 +85,7 @@ def explain(clash: Clash, settings: Settings) -> str:
     root = f"--root-dir {shlex.quote(clash.root_dir)}"
     pods = f"{len(clash.pods)} pods" if len(clash.pods) > 1 else f"pod {', '.join(clash.pods)}"
     other = f"root directory {clash.root_dir}" if clash.root_dir else "another root directory"
-    has = f"runs {pods} of {settings.staticPodPath} on this engine, as node {settings.nodeName}"
+    has = f"has {pods} of {settings.staticPodPath} on this engine, as node {settings.nodeName}"
     rename = "start this agent with another --node-name"
     match clash.owner:
         case Owner.RUNNING:

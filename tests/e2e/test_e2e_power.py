@@ -95,7 +95,7 @@ def agent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Agent]:
 def test_pods_are_terminated_at_machine_shutdown(agent: Agent, number: signal.Signals) -> None:
     log = agent.end(number)
     assert "Shutdown manager detected shutdown event" in log
-    assert re.search(r"keeper-n1_default\(\w+\) has 15 s to end", log)
+    assert re.search(r"keeper-n1_default\(\w+\) has 15 s to terminate", log)
     assert log.rstrip().endswith("stopped; all pods have terminated")
     assert agent.containers() == ""
 
