@@ -344,7 +344,7 @@ async def test_a_container_runs_once(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     app = await docker_bench.start(sandbox, "true")
     await docker_bench.ended(app)
-    with pytest.raises(ContainerStartError, match="run before"):
+    with pytest.raises(ContainerStartError, match="already started once"):
         await docker_bench.runtime.start_container(app)
 
 

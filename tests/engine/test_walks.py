@@ -31,8 +31,9 @@ WIRING = {
     "podtui/kubelet/kubelet.py",
     "podtui/kubelet/tasks.py",
     "podtui/kubelet/kubelet_metrics.py",
+    "podtui/runtime/interceptor.py",
 }
-"""Files that own the tasks or measure calls."""
+"""Files that own the tasks, measure calls or pass them on."""
 HAND_OFFS = {
     ("podtui/manifest/validation/pod.py", "validate_pod"),
     ("podtui/kubelet/pods/pod_workers.py", "update"),
