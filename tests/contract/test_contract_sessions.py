@@ -288,7 +288,7 @@ async def test_connects_to_a_port_on_the_pods_loopback(engine_bench: Bench) -> N
 async def test_connects_to_a_port_through_a_container(remote_bench: Bench) -> None:
     """As with an engine in a virtual machine, whose networks are not this machine's."""
     sandbox = await remote_bench.sandbox()
-    with pytest.raises(EngineError, match="none runs"):
+    with pytest.raises(EngineError, match="none is running"):
         await fetch(remote_bench, sandbox, 8080)
     await remote_bench.start(sandbox, "httpd -p 127.0.0.1:8080 -h /etc; sleep 300")
     assert (await fetch(remote_bench, sandbox, 8080)).rstrip().endswith(b"contract")
