@@ -164,7 +164,9 @@ class TlsServer:
     async def _renew_if_due(self, context: ssl.SSLContext) -> None:
         """Renew the certificates if the wall clock is outside of their time, and publish a new
         authority. New connections get the new certificate."""
-        if not self._is_due():
+        # A connection that comes during a renewal waits for it: the new certificate may be written
+        # already, but not loaded.
+        if not self._renewal.locked() and not self._is_due():
             return
         async with self._renewal:
             if self._clock.monotonic() < self._retry_at or not self._is_due():

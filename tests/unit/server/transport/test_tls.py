@@ -7,7 +7,9 @@ import contextlib
 import logging
 import socket
 import ssl
+import threading
 import warnings
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -164,6 +166,32 @@ async def test_a_jump_of_the_clock_renews_the_certificate(tmp_path: Path) -> Non
         async with world.client() as client:
             assert (await ask(client, "/api"))[0] == 200
         assert not clock.ticks.is_set()
+
+
+async def test_a_connection_during_a_renewal_gets_the_new_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ShiftedClock(ahead=-2 * SERVER_LIFE)
+    async with tls_world(tmp_path, clock=clock) as world:
+        written, go_on = threading.Event(), threading.Event()
+        ensure = world.pki.ensure_server_certificate
+
+        def ensure_slowly(names: Sequence[str], now: datetime) -> bool:
+            is_new = ensure(names, now)
+            written.set()
+            assert go_on.wait(120)
+            return is_new
+
+        monkeypatch.setattr(world.pki, "ensure_server_certificate", ensure_slowly)
+        clock.ahead = timedelta()
+        async with asyncio.timeout(120), world.client() as client, asyncio.TaskGroup() as group:
+            first = group.create_task(ask(client, "/api"))
+            assert await asyncio.to_thread(written.wait, 120)
+            second = group.create_task(ask(client, "/api"))
+            # The connection is open before the certificate is loaded.
+            await asyncio.sleep(0.2)
+            go_on.set()
+        assert [first.result()[0], second.result()[0]] == [200, 200]
 
 
 async def test_a_jump_during_a_handshake_is_noticed_when_it_fails(
