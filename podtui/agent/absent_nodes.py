@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 _LEASES: Final = "kube-node-lease"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 QUARANTINE_SECONDS: Final = 40.0
-"""How long a node must be absent, as in a cluster."""
+"""A node must be absent for this time before its pods are deleted, as in a cluster."""
 
 
 class AbsentNodes:

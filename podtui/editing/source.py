@@ -34,9 +34,9 @@ def find_place(places: Mapping[Path, FieldPlace], path: Path) -> tuple[Place | N
     """Return the position of a field, or of its nearest ancestor in the text, and whether the field
     itself is in the text."""
     for end in range(len(path), 0, -1):
-        found = places.get(path[:end])
-        if found is not None:
-            return found.key or found.value, end == len(path)
+        place = places.get(path[:end])
+        if place is not None:
+            return place.key or place.value, end == len(path)
     return None, False
 
 

@@ -205,7 +205,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """What the containers and the statuses of all pods on this node depend on."""
+    """The properties of the node that containers and statuses of its pods need."""
 
     host_ips: tuple[str, ...] = ()
     """The node's addresses, primary first; empty for an engine on another machine."""

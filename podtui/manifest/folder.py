@@ -113,7 +113,7 @@ class ManifestFolder:
         self._links: set[str] = set()
         # Names that must be looked at again although no event will report them: files that are
         # being written, missing files that may return (since when), and files to read once more (at
-        # what time). Each scan checks them, and sets `_deadlines` anew, which wake `_rest`.
+        # what time). Each scan checks them and updates `_deadlines`, which wake `_rest`.
         self._unsettled: dict[str, _Unsettled] = {}
         self._deleted: dict[str, float] = {}
         self._recheck: dict[str, float] = {}

@@ -441,7 +441,7 @@ class Writer:
         self._failed: dict[Key, str] = {}
         self._thread = threading.Thread(target=self._run, name="podtui-records", daemon=True)
         self._durable: bool | None = None
-        """Whether commits wait for the disk; None on a new connection."""
+        """True if commits wait for the disk; None on a new connection."""
         self._thread.start()
 
     def submit(self, key: Key, row: RecordRow) -> None:

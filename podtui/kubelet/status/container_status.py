@@ -70,7 +70,7 @@ def lost(message: str, reason: str = STATUS_UNKNOWN) -> ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodView:
-    """What the kubelet knows of a pod besides its spec.
+    """The state of a pod that the kubelet has observed, without its spec.
 
     ``previous`` is the last status of this UID, ``recorded`` the one from before this kubelet
     started.

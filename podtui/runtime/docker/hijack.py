@@ -133,7 +133,7 @@ async def hijack(
         async with asyncio.timeout(_ANSWER_SECONDS):
             await channel.write(_request(endpoint, path, query or {}, body))
             await _upgraded(channel)
-    # Also if the caller is cancelled: nobody else has the channel yet.
+    # Close it on cancellation too: no other owner exists yet.
     except BaseException:
         await channel.close()
         raise

@@ -200,11 +200,11 @@ _CHANGED: Final = "▲ The file has changed since the editor opened: applying di
 
 def _effects(plan: Plan, pods: Iterable[Pod]) -> list[Line]:
     """Return the lines of a plan with what is lost, given the pods of the server."""
-    known = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
-    over = {key for key, pod in known.items() if pod.status.phase in ("Succeeded", "Failed")}
+    pods_by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+    over = {key for key, pod in pods_by_name.items() if pod.status.phase in ("Succeeded", "Failed")}
     ends = (PlanOutcome.REPLACED, PlanOutcome.REMOVED)
     keys = [(pod.namespace, pod.name) for pod in plan.pods if pod.outcome in ends]
-    lost = losses(known[key] for key in keys if key in known)
+    lost = losses(pods_by_name[key] for key in keys if key in pods_by_name)
     if any(pod.restarts for pod in plan.pods):
         text = "What restarted containers wrote outside of volumes is lost."
         lost.append((Span(text, "muted"),))

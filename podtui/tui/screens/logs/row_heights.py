@@ -1,4 +1,4 @@
-"""How many rows each line of a log takes."""
+"""The height of each line of a log, in rows."""
 
 from __future__ import annotations
 
