@@ -25,12 +25,44 @@ ROOTS = {
     "api__v1": (
         CORE,
         """Pod PodList Node NodeList Event EventList ConfigMap ConfigMapList Secret SecretList
-        ServiceAccount ServiceAccountList Namespace NamespaceList Binding""",
+        ServiceAccount ServiceAccountList Namespace NamespaceList Binding Service ServiceList
+        Endpoints EndpointsList LimitRange LimitRangeList PersistentVolume PersistentVolumeList
+        PersistentVolumeClaim PersistentVolumeClaimList ReplicationController
+        ReplicationControllerList ResourceQuota ResourceQuotaList""",
     ),
+    "apis__apps__v1": (
+        "io.k8s.api.apps.v1.",
+        """ControllerRevision ControllerRevisionList DaemonSet DaemonSetList Deployment
+        DeploymentList ReplicaSet ReplicaSetList StatefulSet StatefulSetList""",
+    ),
+    "apis__autoscaling__v1": ("io.k8s.api.autoscaling.v1.", "Scale"),
+    "apis__autoscaling__v2": (
+        "io.k8s.api.autoscaling.v2.",
+        "HorizontalPodAutoscaler HorizontalPodAutoscalerList",
+    ),
+    "apis__batch__v1": ("io.k8s.api.batch.v1.", "CronJob CronJobList Job JobList"),
     "apis__coordination.k8s.io__v1": ("io.k8s.api.coordination.v1.", "Lease LeaseList"),
+    "apis__discovery.k8s.io__v1": ("io.k8s.api.discovery.v1.", "EndpointSlice EndpointSliceList"),
     "apis__events.k8s.io__v1": ("io.k8s.api.events.v1.", "Event EventList"),
+    "apis__networking.k8s.io__v1": (
+        "io.k8s.api.networking.v1.",
+        """Ingress IngressList IngressClass IngressClassList NetworkPolicy NetworkPolicyList""",
+    ),
     "apis__node.k8s.io__v1": ("io.k8s.api.node.v1.", "RuntimeClass RuntimeClassList"),
-    "apis__policy__v1": ("io.k8s.api.policy.v1.", "Eviction"),
+    "apis__policy__v1": (
+        "io.k8s.api.policy.v1.",
+        "Eviction PodDisruptionBudget PodDisruptionBudgetList",
+    ),
+    "apis__rbac.authorization.k8s.io__v1": (
+        "io.k8s.api.rbac.v1.",
+        """ClusterRole ClusterRoleList ClusterRoleBinding ClusterRoleBindingList Role RoleList
+        RoleBinding RoleBindingList""",
+    ),
+    "apis__scheduling.k8s.io__v1": (
+        "io.k8s.api.scheduling.v1.",
+        "PriorityClass PriorityClassList",
+    ),
+    "apis__storage.k8s.io__v1": ("io.k8s.api.storage.v1.", "StorageClass StorageClassList"),
     "apis__authentication.k8s.io__v1": (
         "io.k8s.api.authentication.v1.",
         "TokenRequest TokenReview SelfSubjectReview",

@@ -1326,7 +1326,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 
 class PortStatus(Struct, frozen=True, kw_only=True):
     error: str = ""
-    port: int
+    port: int = field(default_factory=int)
     protocol: str
 
 
@@ -1343,7 +1343,7 @@ class LoadBalancerStatus(Struct, frozen=True, kw_only=True):
 
 class ServiceStatus(Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
-    loadBalancer: LoadBalancerStatus | None = None
+    loadBalancer: LoadBalancerStatus = field(default_factory=LoadBalancerStatus)
 
 
 class Service(Struct, frozen=True, kw_only=True):
@@ -1351,7 +1351,313 @@ class Service(Struct, frozen=True, kw_only=True):
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()
-    status: ServiceStatus = ServiceStatus()
+    status: ServiceStatus = field(default_factory=ServiceStatus)
+
+
+class EndpointAddress(Struct, frozen=True, kw_only=True):
+    hostname: str = ""
+    ip: str
+    nodeName: str = ""
+    targetRef: ObjectReference | None = None
+
+
+class EndpointPort(Struct, frozen=True, kw_only=True):
+    appProtocol: str = ""
+    name: str = ""
+    port: int
+    protocol: str = ""
+
+
+class EndpointSubset(Struct, frozen=True, kw_only=True):
+    addresses: tuple[EndpointAddress, ...] = ()
+    notReadyAddresses: tuple[EndpointAddress, ...] = ()
+    ports: tuple[EndpointPort, ...] = ()
+
+
+class Endpoints(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    subsets: tuple[EndpointSubset, ...] = ()
+
+
+class PodTemplateSpec(Struct, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec
+
+
+class ReplicationControllerSpec(Struct, frozen=True, kw_only=True):
+    minReadySeconds: int | None = None
+    replicas: int | None = None
+    selector: dict[str, str] = {}
+    template: PodTemplateSpec | None = None
+
+
+class ReplicationControllerCondition(Struct, frozen=True, kw_only=True):
+    lastTransitionTime: Time | None = None
+    message: str = ""
+    reason: str = ""
+    status: str
+    type: str
+
+
+class ReplicationControllerStatus(Struct, frozen=True, kw_only=True):
+    availableReplicas: int | None = None
+    conditions: tuple[ReplicationControllerCondition, ...] = ()
+    fullyLabeledReplicas: int | None = None
+    observedGeneration: int | None = None
+    readyReplicas: int | None = None
+    replicas: int = field(default_factory=int)
+
+
+class ReplicationController(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: ReplicationControllerStatus = field(default_factory=ReplicationControllerStatus)
+
+
+class AzureFilePersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    readOnly: bool | None = None
+    secretName: str
+    secretNamespace: str = ""
+    shareName: str
+
+
+class SecretReference(Struct, frozen=True, kw_only=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class CephFSPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    monitors: tuple[str, ...]
+    path: str = ""
+    readOnly: bool | None = None
+    secretFile: str = ""
+    secretRef: SecretReference | None = None
+    user: str = ""
+
+
+class CinderPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    fsType: str = ""
+    readOnly: bool | None = None
+    secretRef: SecretReference | None = None
+    volumeID: str
+
+
+class CSIPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    controllerExpandSecretRef: SecretReference | None = None
+    controllerPublishSecretRef: SecretReference | None = None
+    driver: str
+    fsType: str = ""
+    nodeExpandSecretRef: SecretReference | None = None
+    nodePublishSecretRef: SecretReference | None = None
+    nodeStageSecretRef: SecretReference | None = None
+    readOnly: bool | None = None
+    volumeAttributes: dict[str, str] = {}
+    volumeHandle: str
+
+
+class FlexPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    driver: str
+    fsType: str = ""
+    options: dict[str, str] = {}
+    readOnly: bool | None = None
+    secretRef: SecretReference | None = None
+
+
+class GlusterfsPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    endpoints: str
+    endpointsNamespace: str = ""
+    path: str
+    readOnly: bool | None = None
+
+
+class ISCSIPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    chapAuthDiscovery: bool | None = None
+    chapAuthSession: bool | None = None
+    fsType: str = ""
+    initiatorName: str = ""
+    iqn: str
+    iscsiInterface: str = ""
+    lun: int
+    portals: tuple[str, ...] = ()
+    readOnly: bool | None = None
+    secretRef: SecretReference | None = None
+    targetPortal: str
+
+
+class LocalVolumeSource(Struct, frozen=True, kw_only=True):
+    fsType: str = ""
+    path: str
+
+
+class VolumeNodeAffinity(Struct, frozen=True, kw_only=True):
+    required: NodeSelector | None = None
+
+
+class RBDPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    fsType: str = ""
+    image: str
+    keyring: str = ""
+    monitors: tuple[str, ...]
+    pool: str = ""
+    readOnly: bool | None = None
+    secretRef: SecretReference | None = None
+    user: str = ""
+
+
+class ScaleIOPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    fsType: str = ""
+    gateway: str
+    protectionDomain: str = ""
+    readOnly: bool | None = None
+    secretRef: SecretReference
+    sslEnabled: bool | None = None
+    storageMode: str = ""
+    storagePool: str = ""
+    system: str
+    volumeName: str = ""
+
+
+class StorageOSPersistentVolumeSource(Struct, frozen=True, kw_only=True):
+    fsType: str = ""
+    readOnly: bool | None = None
+    secretRef: ObjectReference | None = None
+    volumeName: str = ""
+    volumeNamespace: str = ""
+
+
+class PersistentVolumeSpec(Struct, frozen=True, kw_only=True):
+    accessModes: tuple[str, ...] = ()
+    awsElasticBlockStore: AWSElasticBlockStoreVolumeSource | None = None
+    azureDisk: AzureDiskVolumeSource | None = None
+    azureFile: AzureFilePersistentVolumeSource | None = None
+    capacity: dict[str, Quantity] = {}
+    cephfs: CephFSPersistentVolumeSource | None = None
+    cinder: CinderPersistentVolumeSource | None = None
+    claimRef: ObjectReference | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    fc: FCVolumeSource | None = None
+    flexVolume: FlexPersistentVolumeSource | None = None
+    flocker: FlockerVolumeSource | None = None
+    gcePersistentDisk: GCEPersistentDiskVolumeSource | None = None
+    glusterfs: GlusterfsPersistentVolumeSource | None = None
+    hostPath: HostPathVolumeSource | None = None
+    iscsi: ISCSIPersistentVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    mountOptions: tuple[str, ...] = ()
+    nfs: NFSVolumeSource | None = None
+    nodeAffinity: VolumeNodeAffinity | None = None
+    persistentVolumeReclaimPolicy: str = ""
+    photonPersistentDisk: PhotonPersistentDiskVolumeSource | None = None
+    portworxVolume: PortworxVolumeSource | None = None
+    quobyte: QuobyteVolumeSource | None = None
+    rbd: RBDPersistentVolumeSource | None = None
+    scaleIO: ScaleIOPersistentVolumeSource | None = None
+    storageClassName: str = ""
+    storageos: StorageOSPersistentVolumeSource | None = None
+    volumeAttributesClassName: str = ""
+    volumeMode: str = ""
+    vsphereVolume: VsphereVirtualDiskVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Struct, frozen=True, kw_only=True):
+    lastPhaseTransitionTime: Time | None = None
+    message: str = ""
+    phase: str = ""
+    reason: str = ""
+
+
+class PersistentVolume(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = field(default_factory=PersistentVolumeStatus)
+
+
+class PersistentVolumeClaimCondition(Struct, frozen=True, kw_only=True):
+    lastProbeTime: Time | None = None
+    lastTransitionTime: Time | None = None
+    message: str = ""
+    reason: str = ""
+    status: str
+    type: str
+
+
+class ModifyVolumeStatus(Struct, frozen=True, kw_only=True):
+    status: str
+    targetVolumeAttributesClassName: str = ""
+
+
+class PersistentVolumeClaimStatus(Struct, frozen=True, kw_only=True):
+    accessModes: tuple[str, ...] = ()
+    allocatedResourceStatuses: dict[str, str] = {}
+    allocatedResources: dict[str, Quantity] = {}
+    capacity: dict[str, Quantity] = {}
+    conditions: tuple[PersistentVolumeClaimCondition, ...] = ()
+    currentVolumeAttributesClassName: str = ""
+    modifyVolumeStatus: ModifyVolumeStatus | None = None
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = field(default_factory=PersistentVolumeClaimStatus)
+
+
+class LimitRangeItem(Struct, frozen=True, kw_only=True):
+    default: dict[str, Quantity] = {}
+    defaultRequest: dict[str, Quantity] = {}
+    max: dict[str, Quantity] = {}
+    maxLimitRequestRatio: dict[str, Quantity] = {}
+    min: dict[str, Quantity] = {}
+    type: str
+
+
+class LimitRangeSpec(Struct, frozen=True, kw_only=True):
+    limits: tuple[LimitRangeItem, ...]
+
+
+class LimitRange(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LimitRangeSpec
+
+
+class ScopedResourceSelectorRequirement(Struct, frozen=True, kw_only=True):
+    operator: str
+    scopeName: str
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Struct, frozen=True, kw_only=True):
+    matchExpressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
+
+
+class ResourceQuotaSpec(Struct, frozen=True, kw_only=True):
+    hard: dict[str, Quantity] = {}
+    scopeSelector: ScopeSelector | None = None
+    scopes: tuple[str, ...] = ()
+
+
+class ResourceQuotaStatus(Struct, frozen=True, kw_only=True):
+    hard: dict[str, Quantity] = {}
+    used: dict[str, Quantity] = {}
+
+
+class ResourceQuota(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = field(default_factory=ResourceQuotaStatus)
 
 
 class LeaseSpec(Struct, frozen=True, kw_only=True):

@@ -6,15 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
+from podtui.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
+from podtui.api.autoscaling import HorizontalPodAutoscaler
+from podtui.api.batch import CronJob, Job
+from podtui.api.discovery import EndpointSlice
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
+from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.policy import PodDisruptionBudget
+from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podtui.api.scheduling import PriorityClass
+from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     ConfigMap,
+    Endpoints,
     Event,
     Lease,
+    LimitRange,
     Namespace,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
+    ReplicationController,
+    ResourceQuota,
     RuntimeClass,
     Secret,
     Service,
@@ -32,6 +47,31 @@ Object = (
     | ServiceAccount
     | Lease
     | RuntimeClass
+    | ControllerRevision
+    | DaemonSet
+    | Deployment
+    | ReplicaSet
+    | StatefulSet
+    | HorizontalPodAutoscaler
+    | CronJob
+    | Job
+    | Endpoints
+    | LimitRange
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | ReplicationController
+    | ResourceQuota
+    | EndpointSlice
+    | Ingress
+    | IngressClass
+    | NetworkPolicy
+    | PodDisruptionBudget
+    | ClusterRole
+    | ClusterRoleBinding
+    | Role
+    | RoleBinding
+    | PriorityClass
+    | StorageClass
     | Manifest
     | Timeline
 )
@@ -47,6 +87,31 @@ Resource = Literal[
     "serviceaccounts",
     "leases",
     "runtimeclasses",
+    "controllerrevisions",
+    "daemonsets",
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "horizontalpodautoscalers",
+    "cronjobs",
+    "jobs",
+    "endpoints",
+    "limitranges",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+    "endpointslices",
+    "ingresses",
+    "ingressclasses",
+    "networkpolicies",
+    "poddisruptionbudgets",
+    "clusterroles",
+    "clusterrolebindings",
+    "roles",
+    "rolebindings",
+    "priorityclasses",
+    "storageclasses",
     "manifests",
     "timelines",
 ]
@@ -80,6 +145,31 @@ RESOURCES: Final[Mapping[Resource, Retention]] = {
     "serviceaccounts": Retention(type=ServiceAccount),
     "leases": Retention(type=Lease, history=256, durable=False),
     "runtimeclasses": Retention(type=RuntimeClass),
+    "controllerrevisions": Retention(type=ControllerRevision),
+    "daemonsets": Retention(type=DaemonSet),
+    "deployments": Retention(type=Deployment),
+    "replicasets": Retention(type=ReplicaSet),
+    "statefulsets": Retention(type=StatefulSet),
+    "horizontalpodautoscalers": Retention(type=HorizontalPodAutoscaler),
+    "cronjobs": Retention(type=CronJob),
+    "jobs": Retention(type=Job),
+    "endpoints": Retention(type=Endpoints),
+    "limitranges": Retention(type=LimitRange),
+    "persistentvolumes": Retention(type=PersistentVolume),
+    "persistentvolumeclaims": Retention(type=PersistentVolumeClaim),
+    "replicationcontrollers": Retention(type=ReplicationController),
+    "resourcequotas": Retention(type=ResourceQuota),
+    "endpointslices": Retention(type=EndpointSlice),
+    "ingresses": Retention(type=Ingress),
+    "ingressclasses": Retention(type=IngressClass),
+    "networkpolicies": Retention(type=NetworkPolicy),
+    "poddisruptionbudgets": Retention(type=PodDisruptionBudget),
+    "clusterroles": Retention(type=ClusterRole),
+    "clusterrolebindings": Retention(type=ClusterRoleBinding),
+    "roles": Retention(type=Role),
+    "rolebindings": Retention(type=RoleBinding),
+    "priorityclasses": Retention(type=PriorityClass),
+    "storageclasses": Retention(type=StorageClass),
     "manifests": Retention(type=Manifest),
     # Low, because each change contains the whole timeline.
     "timelines": Retention(type=Timeline, history=256, durable=False),

@@ -34,7 +34,7 @@ from podtui.api.v1 import (
     VolumeProjection,
 )
 from podtui.clock import Clock
-from podtui.server.resources.definitions import AnyResource, Resource
+from podtui.server.resources.resource import AnyResource, Resource
 from podtui.server.resources.runtime_class import runtime_class_of, with_runtime_class
 from podtui.server.resources.strategies.namespaces import TERMINATING
 from podtui.server.resources.strategies.pods import with_tolerations

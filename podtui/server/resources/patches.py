@@ -20,8 +20,8 @@ from podtui.patching import json_patch, merge_patch, server_side_apply, strategi
 from podtui.patching.errors import ApplyConflict, PatchError
 from podtui.server.encoding.bodies import parse_yaml
 from podtui.server.encoding.decoding import DecodeError, Tree, json_kind, parse_json
-from podtui.server.resources.definitions import Resource
 from podtui.server.resources.options import WriteOptions
+from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies.strategy import with_meta, with_meta_of
 from podtui.server.status import StatusError, bad_request
 from podtui.store.resources import T

@@ -11,10 +11,11 @@ from aiohttp import web
 
 from podtui.manifest.validation.errors import Errors, GoText, forbidden, not_supported
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
-from podtui.server.resources.definitions import AnyResource, reader
+from podtui.server.resources.definitions import reader
 from podtui.server.resources.objects import ApiObject, ObjectSource
 from podtui.server.resources.options import META_GROUP
 from podtui.server.resources.paging import ContinueToken, parse_token
+from podtui.server.resources.resource import AnyResource
 from podtui.server.resources.selectors import FieldTest, LabelTest, parse_fields, parse_labels
 from podtui.server.status import (
     StatusError,

@@ -15,10 +15,11 @@ from msgspec import structs
 from podtui.clock import Clock
 from podtui.errors import StoreGone
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
-from podtui.server.resources.definitions import AnyResource, writable
+from podtui.server.resources.definitions import writable
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.resources.paging import LATEST, Continued, ContinueToken, encode_token, too_old
 from podtui.server.resources.query import ListQuery, check_version, include_object, parse_query
+from podtui.server.resources.resource import AnyResource
 from podtui.server.resources.table import empty_row, partial_metadata, table
 from podtui.server.status import (
     StatusError,

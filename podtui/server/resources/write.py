@@ -26,10 +26,10 @@ from podtui.manifest.validation.metadata import object_meta, object_meta_update
 from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
 from podtui.server.encoding.decoding import DecodeError, Tree, decode_object
 from podtui.server.encoding.media_types import MediaType
-from podtui.server.resources.definitions import Resource
 from podtui.server.resources.options import WriteOptions
 from podtui.server.resources.patches import Patches
 from podtui.server.resources.read_routes import Rendering
+from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies.strategy import Strategy, keep_system_fields, with_meta
 from podtui.server.status import bad_request, conflict, invalid_fields, json_response
 from podtui.store.resources import Object, T

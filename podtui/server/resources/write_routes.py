@@ -33,7 +33,6 @@ from podtui.server.encoding.decoding import Tree
 from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import admission, check_deletion, update_admission
-from podtui.server.resources.definitions import Resource
 from podtui.server.resources.deletion import delete_record, propagation, update_record
 from podtui.server.resources.objects import RecordedObjects
 from podtui.server.resources.options import delete_options, precondition_failure, write_options
@@ -46,6 +45,7 @@ from podtui.server.resources.patches import (
 )
 from podtui.server.resources.query import check_version, include_object, parse_query
 from podtui.server.resources.read_routes import Rendering
+from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies.strategy import with_meta
 from podtui.server.resources.write import Answer, Write
 from podtui.server.status import (

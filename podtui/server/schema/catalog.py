@@ -14,7 +14,7 @@ import msgspec
 
 from podtui.api.names import GROUP, METRICS_GROUP_VERSION
 from podtui.server.resources import definitions
-from podtui.server.resources.definitions import AnyResource
+from podtui.server.resources.resource import AnyResource
 
 _GROUPS: Final = (
     "",

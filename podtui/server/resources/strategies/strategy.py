@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic, cast
 
 from msgspec import structs
 
@@ -67,6 +67,24 @@ class Strategy(Generic[T]):
     unconditional_update: bool = True
     returns_deleted: bool = False
     """True if a deletion responds with the object instead of a ``Status``."""
+
+
+def without_status(item: T) -> T:
+    """Return a new object without the status, which its controller writes."""
+    new = structs.replace(item, status=type(cast("Any", item).status)())
+    return with_meta(new, generation=1)
+
+
+def with_old_status(new: T, old: T) -> T:
+    """Keep the status in an update of the spec, and count the generations of the spec."""
+    changed = cast("Any", new).spec != cast("Any", old).spec
+    generation = (old.metadata.generation or 0) + int(changed)
+    return with_meta(structs.replace(new, status=cast("Any", old).status), generation=generation)
+
+
+def with_old_spec(new: T, old: T) -> T:
+    """Keep the spec in an update of the status."""
+    return structs.replace(new, spec=cast("Any", old).spec)
 
 
 def with_meta(item: T, **changes: object) -> T:

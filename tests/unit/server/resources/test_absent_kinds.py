@@ -9,8 +9,9 @@ import aiohttp
 import pytest
 from served import Served, put_records
 
-from podtui.server.resources.definitions import ABSENT, AnyResource
+from podtui.server.resources.definitions import ABSENT
 from podtui.server.resources.kubernetes_service import publish_service
+from podtui.server.resources.resource import AnyResource
 
 pytestmark = pytest.mark.virtual_time
 SERVICES = "/api/v1/namespaces/default/services"

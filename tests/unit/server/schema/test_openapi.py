@@ -14,7 +14,7 @@ import pytest
 from podtui.api import fields
 from podtui.api.v1 import ObjectMeta, Struct
 from podtui.server.resources import definitions
-from podtui.server.resources.definitions import AnyResource, Resource
+from podtui.server.resources.resource import AnyResource, Resource
 from podtui.server.schema import catalog, openapi, openapi_v2
 from podtui.server.schema.catalog import GroupVersion
 from podtui.server.schema.openapi_schemas import REFERENCE, texts

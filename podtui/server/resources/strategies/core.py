@@ -1,0 +1,57 @@
+"""The kinds of the core group, beside those of pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from podtui.api.v1 import (
+    Endpoints,
+    LimitRange,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ReplicationController,
+    ResourceQuota,
+    Service,
+)
+from podtui.server.resources.strategies.strategy import (
+    Strategy,
+    with_old_spec,
+    with_old_status,
+    without_status,
+)
+
+ENDPOINTS: Final = Strategy(struct=Endpoints)
+LIMIT_RANGES: Final = Strategy(struct=LimitRange)
+VOLUMES: Final = Strategy(
+    struct=PersistentVolume,
+    prepare_create=without_status,
+    prepare_update=with_old_status,
+)
+VOLUME_STATUS: Final = replace(VOLUMES, prepare_update=with_old_spec)
+VOLUME_CLAIMS: Final = Strategy(
+    struct=PersistentVolumeClaim,
+    prepare_create=without_status,
+    prepare_update=with_old_status,
+)
+VOLUME_CLAIM_STATUS: Final = replace(VOLUME_CLAIMS, prepare_update=with_old_spec)
+REPLICATION_CONTROLLERS: Final = Strategy(
+    struct=ReplicationController,
+    prepare_create=without_status,
+    prepare_update=with_old_status,
+)
+REPLICATION_CONTROLLER_STATUS: Final = replace(
+    REPLICATION_CONTROLLERS, prepare_update=with_old_spec
+)
+RESOURCE_QUOTAS: Final = Strategy(
+    struct=ResourceQuota,
+    prepare_create=without_status,
+    prepare_update=with_old_status,
+)
+RESOURCE_QUOTA_STATUS: Final = replace(RESOURCE_QUOTAS, prepare_update=with_old_spec)
+SERVICES: Final = Strategy(
+    struct=Service,
+    prepare_create=without_status,
+    prepare_update=with_old_status,
+)
+SERVICE_STATUS: Final = replace(SERVICES, prepare_update=with_old_spec)
