@@ -102,8 +102,8 @@ def _with_advice(problems: list[Problem], document: Document) -> list[Problem]:
 
 def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
     problems = list(document.problems)
-    tree, found = decode(document, strict=strict)
-    problems += found
+    tree, decode_problems = decode(document, strict=strict)
+    problems += decode_problems
     if tree is None:
         return PodReading(tuple(problems))
     apply_defaults(tree)
@@ -232,7 +232,7 @@ def _read(
         # A file is used as a whole or not at all.
         result = replace(result, pods=(), candidate=None)
         return problems, replace(result, present=frozenset(read.places))
-    objects = tuple(read.found)
+    objects = tuple(read.objects)
     return problems, replace(
         result, objects=objects, object_places=read.places, present=frozenset(read.places)
     )
@@ -268,7 +268,7 @@ def _of_pod(reading: PodReading, document: Document) -> ReadResult:
 class _Objects:
     """The ConfigMaps and Secrets of one file, collected while it is read."""
 
-    found: list[FolderObject] = field(default_factory=list[FolderObject])
+    objects: list[FolderObject] = field(default_factory=list[FolderObject])
     places: dict[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
     problems: list[Placed] = field(default_factory=list[Placed])
 
@@ -278,15 +278,15 @@ class _Objects:
         if item is None:
             return
         key = object_key(item)
-        place = document.place(NAME) or (1, 1)
+        position = document.place(NAME) or (1, 1)
         if key in self.places:
             kind, namespace, name = key
             message = f"{kind} {namespace}/{name} is already defined on line {self.places[key][0]}"
             fix = "give it another name, or remove one of the two"
             problem = Problem(code="DuplicateObject", message=message, path=NAME, fix=fix)
             self.problems.append((problem, document))
-        self.places.setdefault(key, place)
-        self.found.append(item)
+        self.places.setdefault(key, position)
+        self.objects.append(item)
 
     @property
     def sound(self) -> bool:

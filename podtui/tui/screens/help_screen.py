@@ -70,7 +70,7 @@ def key_lines(
         if not is_binding_available(capabilities, known.id, known.action):
             continue
         for key in known.keys:
-            binding = Binding(key, "", known.words, id=known.id)
+            binding = Binding(key, "", known.description, id=known.id)
             if known.id not in here:
                 _add(others, app, binding, keymap, here=False)
     return [*sorted(here.values(), key=_order), *others.values()]
@@ -295,8 +295,8 @@ def command_lines(commands: Sequence[Command], width: int) -> list[Line]:
         typed, names = f":{command.name} {command.argument}", " ".join(command.aliases)
         if width < NARROW:
             lines.append((Span(f"{typed} ", "hint-key"), Span(names, "key")))
-            lines += [(Span("  "), *row) for row in wrap((Span(command.words),), max(1, width - 2))]
+            lines += [(Span("  "), *row) for row in wrap((Span(command.help),), max(1, width - 2))]
         else:
             head = (Span(sized(typed, 17) + " ", "hint-key"), Span(sized(names, 13), "key"))
-            lines.append((*head, Span(command.words)))
+            lines.append((*head, Span(command.help)))
     return lines

@@ -163,18 +163,20 @@ def _evidence_row(evidence: Evidence, now: float, width: int) -> list[Line]:
 
 def _manifest(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     diagnosis, manifest = view.diagnosis, view.manifest
-    if manifest is None or not (diagnosis.field or diagnosis.place):
+    if manifest is None or not (diagnosis.field or diagnosis.position):
         return []
-    line = f":{diagnosis.place[0]}" if diagnosis.place is not None else ""
-    unset = not diagnosis.written and diagnosis.place is not None
+    line = f":{diagnosis.position[0]}" if diagnosis.position is not None else ""
+    unset = not diagnosis.written and diagnosis.position is not None
     where = (Span(f"{clean(manifest.metadata.name)}{line}", "heading"),
              Span(f"  {clean(diagnosis.field)}", "key"),
              Span("  is not set" if unset else "", "muted"),
              )  # fmt: skip
     lines = wrap(where, width, indent=2)
-    if diagnosis.place is not None and manifest.spec.text:
+    if diagnosis.position is not None and manifest.spec.text:
         if limits.excerpt or not diagnosis.fixes:
-            lines += excerpt(manifest.spec.text, diagnosis.place[0], diagnosis.place[1], width)
+            lines += excerpt(
+                manifest.spec.text, diagnosis.position[0], diagnosis.position[1], width
+            )
     elif not manifest.spec.text:
         words = "  The text may contain a Secret and is not shown."
         lines += wrap((Span(words, "muted"),), width, indent=2)

@@ -68,7 +68,7 @@ def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
     manifest, _ = manifest_of(UNREADABLE)
     diagnosis = diagnose_manifest(manifest)
     assert (diagnosis.cause, diagnosis.kind) == ("ManifestInvalid", Kind.FAILURE)
-    assert diagnosis.place == (5, 3)
+    assert diagnosis.position == (5, 3)
     assert fixed(diagnosis, UNREADABLE) == (
         UNREADABLE.replace("  restartPolicy: Never  # once\n", "")
         .replace("spec:\n", "spec:\n  restartPolicy: Never\n")
@@ -114,7 +114,7 @@ async def test_a_pod_whose_file_became_invalid_keeps_running_and_reports_it() ->
         diagnosis = await it.why(manifest=structs.replace(broken, status=status))
         assert diagnosis.cause == "ManifestInvalid"
         assert "keeps running" in diagnosis.sentences[0]
-        assert diagnosis.place == (9, 7)
+        assert diagnosis.position == (9, 7)
 
 
 async def test_a_version_waits_for_the_previous_one() -> None:

@@ -23,7 +23,7 @@ DIAGNOSIS = Diagnosis(
         Evidence("log", "a\x07b"),
     ),
     field="spec.containers[0].tty",
-    place=(9, 7),
+    position=(9, 7),
     fixes=(Fix("Say false", (Edit(9, 12, "true", "false"),)),),
     advice="Look.",
     docs="https://kubernetes.io/docs/",

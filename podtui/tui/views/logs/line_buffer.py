@@ -80,11 +80,11 @@ class RunStore:
         self._used += done
         return Location(self._newest, offset, done)
 
-    def read(self, place: Location) -> bytes:
-        """Return the byte string at ``place``. Raises OSError."""
-        data = os.pread(self._files[place.segment], place.size, place.offset)
-        if len(data) != place.size:
-            raise OSError(f"{len(data)} of {place.size} bytes could be read")
+    def read(self, location: Location) -> bytes:
+        """Return the byte string at ``location``. Raises OSError."""
+        data = os.pread(self._files[location.segment], location.size, location.offset)
+        if len(data) != location.size:
+            raise OSError(f"{len(data)} of {location.size} bytes could be read")
         return data
 
     def copy(self) -> RunStore:
@@ -382,23 +382,23 @@ class LineBuffer:
         """
         if chunk.block is not None:
             return chunk.block
-        found = self._cache.get(chunk.first)
-        if found is not None:
+        block = self._cache.get(chunk.first)
+        if block is not None:
             self._cache.move_to_end(chunk.first)
-            return found
+            return block
         assert chunk.place is not None
         try:
-            found = LineBlock.unpack(self._store.read(chunk.place), chunk.count)
+            block = LineBlock.unpack(self._store.read(chunk.place), chunk.count)
         except OSError as error:
             self.trouble = error.strerror or str(error)
-            found = LineBlock()
+            block = LineBlock()
             message = f"(this line cannot be read back: {self.trouble})".encode()
-            found.append([message] * chunk.count, [0] * chunk.count, bytes(chunk.count))
-        self._cache[chunk.first] = found
-        self._cached += found.nbytes
+            block.append([message] * chunk.count, [0] * chunk.count, bytes(chunk.count))
+        self._cache[chunk.first] = block
+        self._cached += block.nbytes
         while self._cached > CACHE_BYTES and len(self._cache) > 1:
             self._cached -= self._cache.popitem(last=False)[1].nbytes
-        return found
+        return block
 
     def snapshot(self) -> LineSnapshot:
         """Return a snapshot of the lines that another thread can read."""
@@ -474,8 +474,9 @@ class LineSnapshot:
 
     def blocks(self) -> Iterator[LineBlock]:
         """Yield one block per chunk, oldest first. Raises OSError."""
-        for count, place, packed in self._chunks:
-            yield LineBlock.unpack(packed if place is None else self._store.read(place), count)
+        for count, location, packed in self._chunks:
+            data = packed if location is None else self._store.read(location)
+            yield LineBlock.unpack(data, count)
 
     def close(self) -> None:
         self._store.clear()

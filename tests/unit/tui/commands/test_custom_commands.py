@@ -175,8 +175,8 @@ def test_a_hotkey_requires_an_existing_command(tmp_path: Path) -> None:
 
 def test_descriptions_of_commands_are_stripped() -> None:
     own = CustomCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
-    assert "\x1b" not in typed_command(own).words
-    assert typed_command(own).words.startswith("a")
+    assert "\x1b" not in typed_command(own).help
+    assert typed_command(own).help.startswith("a")
 
 
 def test_only_upper_case_names_are_variables() -> None:
