@@ -47,7 +47,7 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     verdict: Verdict
-    words: str
+    text: str
 
 
 def begin_trial(facts: Facts | None, diagnosis: Diagnosis, fix: Fix | None = None) -> Trial:

@@ -99,7 +99,7 @@ async def test_a_running_pod_is_not_evaluated_by_its_last_exit() -> None:
         facts = await it.facts()
         trial = begin_trial(facts, diagnosis)
         found = verify(trial, facts, diagnosis, liveness_passed=False)
-        assert (found.verdict, found.words) == (Verdict.PENDING, "waiting for c to be restarted")
+        assert (found.verdict, found.text) == (Verdict.PENDING, "waiting for c to be restarted")
         later = replace(trial, ended="another")
         assert (
             verify(later, facts, diagnosis, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
@@ -187,4 +187,4 @@ async def test_a_weaker_check_that_passes_is_not_called_a_healthy_pod() -> None:
             trial = begin_trial(None, diagnosis, Fix("x", weakens=weakens))
             found = verify(trial, facts, diagnosis, liveness_passed=False)
             assert found.verdict is Verdict.VERIFIED
-            assert found.words.startswith(words)
+            assert found.text.startswith(words)

@@ -480,8 +480,8 @@ class LogsPane(LogCommands):
             title = f"{pod_label(pod)} › {which}"
         if first.previous:
             title += f" · previous{self._which_instance()}"
-        if first.range.words:
-            title += f" · {first.range.words}"
+        if first.range.label:
+            title += f" · {first.range.label}"
         return title
 
     def _which_instance(self) -> str:
@@ -592,6 +592,6 @@ class LogsPane(LogCommands):
             if self._range.from_start:
                 self.view.action_scroll_home()
 
-        lines = [(Span(range.words, "name"),) for range in RANGES]
+        lines = [(Span(range.label, "name"),) for range in RANGES]
         start = RANGES.index(self._range) if self._range in RANGES else len(RANGES) - 1
         self.session.app.push_screen(Picker("Range of the log", lines, start=start), take)
