@@ -23,7 +23,7 @@ from podtui.manifest.document import (
     FURTHER_DOCUMENT,
     Document,
     Path,
-    Place,
+    Position,
     Problem,
     UnreadableText,
     as_utf8,
@@ -252,7 +252,7 @@ def _foreign_pod(document: Document, data: bytes) -> Problem | None:
 
 def _of_pod(reading: PodReading, document: Document) -> ReadResult:
     result = ReadResult(
-        name_place=document.place(NAME),
+        name_place=document.position(NAME),
         places=write_places(document.keys, document.values),
         referrer=reading.referrer,
         needs=reading.needs,
@@ -269,7 +269,7 @@ class _Objects:
     """The ConfigMaps and Secrets of one file, collected while it is read."""
 
     objects: list[FolderObject] = field(default_factory=list[FolderObject])
-    places: dict[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
+    places: dict[ObjectKey, Position] = field(default_factory=dict[ObjectKey, Position])
     problems: list[Placed] = field(default_factory=list[Placed])
 
     def take(self, document: Document, struct: type[v1.ConfigMap] | type[v1.Secret]) -> None:
@@ -278,7 +278,7 @@ class _Objects:
         if item is None:
             return
         key = object_key(item)
-        position = document.place(NAME) or (1, 1)
+        position = document.position(NAME) or (1, 1)
         if key in self.places:
             kind, namespace, name = key
             message = f"{kind} {namespace}/{name} is already defined on line {self.places[key][0]}"

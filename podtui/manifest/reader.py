@@ -14,7 +14,7 @@ from podtui.manifest.document import (
     FURTHER_DOCUMENT,
     OTHER_OBJECT,
     Document,
-    Place,
+    Position,
     Problem,
     UnreadableText,
     decode_text,
@@ -77,7 +77,7 @@ def expand_lists(documents: Iterable[Document], problems: list[Problem]) -> Iter
             count += 1
             if count > _MOST_DOCUMENTS:
                 message = f"more than {_MOST_DOCUMENTS} objects; the rest is ignored"
-                problems.append(_remark(message, item.place(())))
+                problems.append(_remark(message, item.position(())))
                 return
             yield item
         if _is_list(document):
@@ -126,8 +126,8 @@ def _warnings(document: Document) -> Iterator[Problem]:
 def _not_read(document: Document) -> Problem:
     value: object = document.value
     if not isinstance(value, dict):
-        return _remark(f"found {found_text(value)} here, which is not read", document.place(()))
-    kind, position = _kind(document), document.place(("kind",))
+        return _remark(f"found {found_text(value)} here, which is not read", document.position(()))
+    kind, position = _kind(document), document.position(("kind",))
     if kind == "Pod":
         message = "only the first Pod of a file is run"
         return _remark(message, position, _OWN_FILE)
@@ -140,9 +140,13 @@ def _not_read(document: Document) -> Problem:
     return replace(_remark(message, position, kind_advice(kind, ())), code=OTHER_OBJECT)
 
 
-def _remark(message: str, position: Place | None, fix: str = "") -> Problem:
+def _remark(message: str, position: Position | None, fix: str = "") -> Problem:
     return Problem(
-        code=FURTHER_DOCUMENT, message=message, place=position, fix=fix, severity=Severity.WARNING
+        code=FURTHER_DOCUMENT,
+        message=message,
+        position=position,
+        fix=fix,
+        severity=Severity.WARNING,
     )
 
 

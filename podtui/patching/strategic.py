@@ -299,15 +299,15 @@ def _element_type(*lists: Items) -> type:
 
 def _lookup(schema: str, key: str) -> tuple[Field, str, str]:
     """Return a field, its patch strategy besides retainKeys, and the type of its value."""
-    known = types().get(schema)
-    if known is None:
+    type_facts = types().get(schema)
+    if type_facts is None:
         kind = _kind(schema)
         raise PatchError(
             f"merging an object in json but data type is not struct, instead is: {kind}", 400
         )
     # Go finds fields of JSON regardless of case.
-    field = known.fields.get(key) or next(
-        (f for name, f in known.fields.items() if name.lower() == key.lower()), None
+    field = type_facts.fields.get(key) or next(
+        (f for name, f in type_facts.fields.items() if name.lower() == key.lower()), None
     )
     if field is None:
         name = schema.rpartition(".")[2]

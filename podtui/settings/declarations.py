@@ -206,7 +206,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     notifyCommand: Annotated[
         tuple[str, ...],
         Setting(
-            values.words,
+            values.command,
             "a program to run for each notification, as a list: the program and its arguments",
             screen=True,
         ),

@@ -226,21 +226,21 @@ def some_of(choices: tuple[str, ...]) -> Callable[[object], tuple[str, ...]]:
     def parse(value: object) -> tuple[str, ...]:
         items: object = value.split(",") if isinstance(value, str) else value
         if isinstance(items, list):
-            names = [str(word).strip() for word in cast(list[object], items) if str(word).strip()]
-            if all(word in choices for word in names):
+            names = [str(item).strip() for item in cast(list[object], items) if str(item).strip()]
+            if all(name in choices for name in names):
                 return tuple(dict.fromkeys(names))
         raise ValueError(f"must be a list of {', '.join(choices)}")
 
     return parse
 
 
-def words(value: object) -> tuple[str, ...]:
+def command(value: object) -> tuple[str, ...]:
     """Parse a program and its arguments; a string is a program alone. They are never passed to a
     shell. Raises ValueError."""
     if isinstance(value, str):
         return (value,) if value else ()
     if isinstance(value, list):
-        return tuple(str(word) for word in cast(list[object], value))
+        return tuple(str(item) for item in cast(list[object], value))
     raise ValueError("must be a list such as [notify-send, podtui]")
 
 

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from podtui.api.health import WELL, Health
 from podtui.api.local import Edit, Manifest
-from podtui.api.places import Path, Place
+from podtui.api.places import Path, Position
 from podtui.api.v1 import Event, Node, Pod
 from podtui.editing.source import Source
 from podtui.why.node_pods import NodePods
@@ -91,7 +91,7 @@ class Diagnosis:
     container: str = ""
     evidence: tuple[Evidence, ...] = ()
     field: str = ""
-    position: Place | None = None
+    position: Position | None = None
     written: bool = False
     fixes: tuple[Fix, ...] = ()
     advice: str = ""

@@ -198,9 +198,9 @@ class Connection:
 
     async def _make(self) -> Link:
         search = await in_thread(lambda: find_engine(self._url))
-        if search.found is None:
+        if search.endpoint is None:
             raise EngineUnavailable(search.explain())
-        endpoint = search.found
+        endpoint = search.endpoint
         version, info, api = await _describe(endpoint)
         podman = engine_name(version) == "podman"
         controllers = await _controllers(endpoint, api, info) if podman else None
