@@ -65,12 +65,12 @@ class ObjectKind:
     def decode(self, item: msgspec.Raw | bytes) -> Any:
         """Decode an object and drop its managedFields, which are unused here but often the larger
         part of the object. Raises `msgspec.MsgspecError`."""
-        found = lenient_decode(item, self.decoder)
-        meta = found.metadata
+        decoded = lenient_decode(item, self.decoder)
+        meta = decoded.metadata
         if not meta.managedFields:
-            return found
+            return decoded
         return msgspec.structs.replace(
-            found, metadata=msgspec.structs.replace(meta, managedFields=())
+            decoded, metadata=msgspec.structs.replace(meta, managedFields=())
         )
 
     def collection(self, namespace: str) -> str:

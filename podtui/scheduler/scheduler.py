@@ -331,12 +331,14 @@ class Scheduler:
 
 def _condition(pod: Pod, reason: Reason, message: str, now: str) -> dict[str, Any] | None:
     """Return the condition ``PodScheduled`` of a pod without a node; None if it has it already."""
-    known = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    current = next(
+        (condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None
+    )
     since = now
-    if known is not None and known.status == "False":
-        if (known.reason, known.message) == (reason, message):
+    if current is not None and current.status == "False":
+        if (current.reason, current.message) == (reason, message):
             return None
-        since = known.lastTransitionTime or now
+        since = current.lastTransitionTime or now
     return {
         "type": "PodScheduled",
         "status": "False",

@@ -65,7 +65,7 @@ async def test_an_edit_shows_its_plan_and_is_then_applied(
         dialog = await open_dialog(app, pilot)
         assert client.planned == [("web.yaml", b"kind: Pod # two\n")]
         assert "image  a:1 → a:2  (line 9)" in dialog_text(dialog)
-        assert dialog.buttons.options[0].words == "Keep draft"
+        assert dialog.buttons.options[0].label == "Keep draft"
         assert (tmp_path / "web.yaml").read_bytes() == WEB, "nothing happens before the answer"
         await pilot.press("y")
         await notified(app, pilot, "web.yaml applied: web-n1 is replaced")
@@ -104,7 +104,7 @@ async def test_a_draft_can_be_discarded(
         client.answer_plan = structs.replace(plan(), usable=usable)
         await pilot.press("e")
         dialog = await open_dialog(app, pilot)
-        assert "Discard draft" in [option.words for option in dialog.buttons.options]
+        assert "Discard draft" in [option.label for option in dialog.buttons.options]
         await pilot.press(*keys)
         await notified(app, pilot, "Draft discarded")
         assert not app.session.drafts
@@ -230,7 +230,7 @@ async def test_marked_pods_of_both_kinds_are_deleted_after_one_question(tmp_path
         await wait_for(pilot, lambda: len(table.set) == 2, "both pods")
         await pilot.press("space", "space", "ctrl+d")
         dialog = await open_dialog(app, pilot)
-        assert dialog.buttons.options[1].words == "Delete 2 pods"
+        assert dialog.buttons.options[1].label == "Delete 2 pods"
         await pilot.press("y")
         await notified(app, pilot, "a.yaml moved to the trash")
         await notified(app, pilot, "b-n1 deleted: The second u creates it again.")
@@ -257,7 +257,7 @@ async def test_delete_asks_then_moves_to_the_trash_and_can_be_undone(tmp_path: P
         await pilot.press("ctrl+d")
         dialog = await open_dialog(app, pilot)
         assert client.planned == [("web.yaml", None)]
-        assert [o.words for o in dialog.buttons.options] == ["Cancel", "Delete web-n1"]
+        assert [o.label for o in dialog.buttons.options] == ["Cancel", "Delete web-n1"]
         await pilot.press("enter")
         await wait_for(pilot, lambda: app.screen is not dialog, "the dialog is gone")
         assert (tmp_path / "web.yaml").exists(), "Enter is Cancel"
@@ -300,7 +300,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("space", "space", "ctrl+d")
         dialog = await open_dialog(app, pilot)
-        assert dialog.buttons.options[1].words == "Delete 2 pods"
+        assert dialog.buttons.options[1].label == "Delete 2 pods"
         assert "a.yaml" in dialog_text(dialog)
         assert "b.yaml" in dialog_text(dialog)
         await pilot.press("right", "enter")
@@ -374,7 +374,7 @@ async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
         table.select("uid-batch")
         await pilot.press("r")
         dialog = await open_dialog(app, pilot)
-        assert dialog.buttons.options[1].words == "Restart batch-n1"
+        assert dialog.buttons.options[1].label == "Restart batch-n1"
         assert "its containers, their logs and what they" in dialog_text(dialog)
         await pilot.press("y")
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")

@@ -19,7 +19,7 @@ from podtui.tui.widgets.text_view import ManifestText
 async def opened(app: PodtuiApp, pilot: Pilot[Any], path: str) -> ExplainScreen:
     await wait_for(
         pilot,
-        lambda: isinstance(app.screen, ExplainScreen) and app.screen.place.text == path,
+        lambda: isinstance(app.screen, ExplainScreen) and app.screen.pod_field.text == path,
         f"the meaning of {path}",
     )
     screen = app.screen

@@ -262,7 +262,7 @@ def _keyed(folder: Folder) -> dict[ObjectKey, ConfigMap | Secret]:
 
 def _readers(key: ObjectKey, pods: Iterable[Pod]) -> Iterator[str]:
     for pod in pods:
-        if key in references(pod).found:
+        if key in references(pod).keys:
             yield pod.metadata.name
 
 

@@ -302,7 +302,7 @@ def container_payload(
         reduced = None if getattr(abilities, fallback.ability) else fallback.without(host)
         if reduced is not None:
             host = reduced
-            warnings.append(fallback.words)
+            warnings.append(fallback.text)
     payload: Json = {
         "Image": config.image_id,
         "Labels": dict(labels),

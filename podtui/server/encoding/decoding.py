@@ -64,7 +64,9 @@ _GO_TYPES: Final[Mapping[str, str]] = {
     "v1.TolerationOperator": "Toleration.operator",
     "v1.URIScheme": "HTTPGetAction.scheme",
 }
-_GO_TYPE: Final = {place: name for name, places in _GO_TYPES.items() for place in places.split()}
+_GO_TYPE: Final = {
+    member: name for name, members in _GO_TYPES.items() for member in members.split()
+}
 _JSON_KINDS: Final = ((str, "string"), (bool, "bool"), (list, "array"), (dict, "object"))
 
 
@@ -84,45 +86,45 @@ class _Decoding:
     wrong: str = ""
     """The first wrong type; Go reports it after it has read everything else."""
 
-    def object(self, value: Tree, struct: type[v1.Struct], path: str, place: str) -> Tree:
-        """``path`` has the indexes of list items, ``place`` has not, as Go names fields in its
+    def object(self, value: Tree, struct: type[v1.Struct], path: str, go_path: str) -> Tree:
+        """``path`` has the indexes of list items, ``go_path`` has not, as Go names fields in its
         messages about unknown fields and about wrong types."""
-        known = fields(struct)
+        members = fields(struct)
         clean: Tree = {}
         repeated = value.repeated if isinstance(value, RepeatedKeys) else ()
         for key, element in value.items():
             here = f"{path}.{key}" if path else key
-            member = known.get(key)
+            member = members.get(key)
             if member is None:
                 self.remarks.append(f'unknown field "{here}"')
             elif element is not None:
-                there = f"{place}.{key}" if place else key
+                there = f"{go_path}.{key}" if go_path else key
                 self.set(clean, member, element, struct, here, there)
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
         for name in required_names(struct) - clean.keys():
-            clean[name] = empty(known[name].shape)
+            clean[name] = empty(members[name].shape)
         return clean
 
     def set(
         self,
         into: Tree,
-        known: StructField,
+        member: StructField,
         value: Any,
         struct: type[v1.Struct],
         path: str,
-        place: str,
+        go_path: str,
     ) -> None:
-        target = _Target(struct.__name__, known.name, place)
-        clean = self.value(value, known.shape, path, target)
+        target = _Target(struct.__name__, member.name, go_path)
+        clean = self.value(value, member.shape, path, target)
         if clean is not None:
-            into[known.name] = clean
+            into[member.name] = clean
 
     def value(self, value: Any, shape: Shape, path: str, target: _Target) -> Any:
         if isinstance(value, dict):
             tree = cast("Tree", value)
             if shape.form is Form.OBJECT and shape.struct is not None:
-                return self.object(tree, shape.struct, path, target.place)
+                return self.object(tree, shape.struct, path, target.go_path)
             if shape.form is Form.MAP and shape.item is not None:
                 return self.map(tree, shape.item, path, target)
         if isinstance(value, list) and shape.form is Form.LIST and shape.item is not None:
@@ -177,7 +179,7 @@ class _Decoding:
     def refuse(self, kind: str, shape: Shape, target: _Target) -> None:
         self.wrong = self.wrong or (
             f"json: cannot unmarshal {kind} into Go struct field"
-            f" {target.struct}.{target.place} of type {target.go_type(shape)}"
+            f" {target.struct}.{target.go_path} of type {target.go_type(shape)}"
         )
 
 
@@ -188,14 +190,14 @@ class _Target:
 
     struct: str
     name: str
-    place: str
+    go_path: str
 
     @property
     def fact(self) -> str:
         """The type of the field, as `podtui.api.fields` names it."""
-        known = facts.types().get(self.struct)
-        found = known.fields.get(self.name) if known is not None else None
-        return found.type if found is not None else ""
+        type_facts = facts.types().get(self.struct)
+        field = type_facts.fields.get(self.name) if type_facts is not None else None
+        return field.type if field is not None else ""
 
     def go_type(self, shape: Shape) -> str:
         if shape.form is Form.LIST and shape.item is not None:
