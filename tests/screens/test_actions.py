@@ -14,6 +14,7 @@ import pytest
 from action_scene import WEB, open_dialog, plan, running_app, write_manifest
 from msgspec import structs
 from recorded_calls import record_calls
+from textual.pilot import Pilot
 from tui_app import bar_text, notified, wait_for
 from tui_scene import ended, pod, status
 
@@ -22,6 +23,7 @@ from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.cli import build_parser
 from podtui.client.protocol import ExecQuery
 from podtui.errors import AgentUnavailable
+from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest, shell
 from podtui.tui.commands import port_forward as port_forward_commands
 from podtui.tui.commands.manifest_file import TRASH, move_to_trash, write_manifest_file
@@ -58,6 +60,18 @@ def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> No
     monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
 
 
+async def edited_again(
+    app: PodtuiApp, pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> bytes:
+    """Press ``e``; return the text that the editor opens."""
+    opened: list[bytes] = []
+    leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
+    await pilot.press("e")
+    await wait_for(pilot, lambda: opened, "the editor")
+    (text,) = opened
+    return text
+
+
 async def test_an_edit_shows_its_plan_and_is_then_applied(
     tmp_path: Path, typing: list[bytes]
 ) -> None:
@@ -84,11 +98,7 @@ async def test_a_cancelled_draft_is_reopened(
         await pilot.press("enter")
         await notified(app, pilot, "e reopens your draft")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
-        opened: list[bytes] = []
-        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
-        await pilot.press("e")
-        await open_dialog(app, pilot)
-        assert opened == [b"mine"]
+        assert await edited_again(app, pilot, monkeypatch) == b"mine"
 
 
 @pytest.mark.parametrize(
@@ -111,11 +121,7 @@ async def test_a_draft_can_be_discarded(
         await notified(app, pilot, "Draft discarded")
         assert not app.session.drafts
         assert (tmp_path / "web.yaml").read_bytes() == WEB
-        opened: list[bytes] = []
-        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
-        await pilot.press("e")
-        await wait_for(pilot, lambda: opened, "the editor")
-        assert opened == [WEB]
+        assert await edited_again(app, pilot, monkeypatch) == WEB
 
 
 async def test_a_draft_survives_an_editor_that_does_not_start(
@@ -134,11 +140,7 @@ async def test_a_draft_survives_an_editor_that_does_not_start(
         leave(monkeypatch, fail)
         await pilot.press("e")
         await notified(app, pilot, "command not found")
-        opened: list[bytes] = []
-        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
-        await pilot.press("e")
-        await open_dialog(app, pilot)
-        assert opened == [b"mine"]
+        assert await edited_again(app, pilot, monkeypatch) == b"mine"
 
 
 async def test_a_draft_survives_a_file_that_became_unreadable(
