@@ -212,6 +212,8 @@ def _apply(
     version = types()[schema].version
     after = merge(shape(schema), before, applied)
     after = {} if after is ABSENT else cast(Object, after)
+    # Read before it is replaced: fields of the last application that are not in this one are
+    # pruned.
     last = managers.get(applier)
     fields = fields_of(schema, applied).without(ignored)
     managers[applier] = Entry(fields, version, last.time if last is not None else None)
@@ -219,6 +221,8 @@ def _apply(
         after = _pruned(schema, after, managers, last.fields, version)
     changes = compare(schema, before, after).without(ignored)
     changed = changes.modified | changes.added
+    # A conflict is a field of another manager whose value changes. Who applies the same value only
+    # becomes one more manager of it.
     if not force:
         conflicts: list[tuple[FieldManager, Path]] = []
         for manager in sorted(managers, key=lambda manager: manager.order):
@@ -227,6 +231,7 @@ def _apply(
                 conflicts += ((manager, path) for path in entry.fields & changed)
         if conflicts:
             raise _Conflicts(conflicts)
+    # There was no conflict, or it is forced: the others lose what changes.
     _take_over(managers, changes, applier, version)
     if applier in managers:
         managers[applier].fields = managers[applier].fields - _NEVER_MANAGED

@@ -185,8 +185,12 @@ async def test_output_is_stripped_searchable_and_can_be_saved(
         assert isinstance(screen, OutputScreen)
         view = screen.pane.view
         await wait_for(pilot, lambda: len(view.buffer) == 4, "the lines")
-        await pilot.pause(0.2)
-        drawn = [view.render_line(y).text.rstrip() for y in range(4)]
+
+        def drawn_lines() -> list[str]:
+            return [view.render_line(y).text.rstrip() for y in range(4)]
+
+        await wait_for(pilot, lambda: "exit status 4" in drawn_lines()[3], "they are drawn")
+        drawn = drawn_lines()
         assert drawn[0].strip().startswith("one")
         assert drawn[0].endswith("two")
         assert "\x1b" not in "".join(drawn)

@@ -47,6 +47,7 @@ _EPHEMERAL: Final = "spec.ephemeralContainers"
 
 def validate_update(new: Pod, old: Pod) -> Errors:
     """Check an update of the pod itself: only a few fields of the spec may change."""
+    # The same object: an update of the metadata alone. Its spec was validated before.
     if new.spec is old.spec:
         yield from known_annotations(new, "metadata.annotations")
         yield from _annotation_changes(new, old)
@@ -54,6 +55,7 @@ def validate_update(new: Pod, old: Pod) -> Errors:
     yield from _metadata_and_spec(new)
     yield from _annotation_changes(new, old)
     for field in ("containers", "initContainers"):
+        # After an added or removed container, the rules below could not pair old and new ones.
         stop = False
         for error in _container_changes(getattr(new.spec, field), getattr(old.spec, field), field):
             yield error
@@ -73,6 +75,7 @@ def validate_update(new: Pod, old: Pod) -> Errors:
             return
     yield from _toleration_changes(new.spec.tolerations, old.spec.tolerations)
     yield from _gate_changes(new.spec.schedulingGates, old.spec.schedulingGates)
+    # With the old values of all that may change, the rest must be equal.
     comparable = _with_old_mutables(new, old)
     if comparable != old.spec:
         diff = spec_diff(old.spec, comparable)
@@ -146,6 +149,7 @@ def _with_old_mutables(new: Pod, old: Pod) -> PodSpec:
         spec = structs.replace(
             spec, terminationGracePeriodSeconds=before.terminationGracePeriodSeconds
         )
+    # A pod with gates is not scheduled yet: its choice of nodes may still become narrower.
     added = spec.nodeSelector.items() >= before.nodeSelector.items()
     if before.schedulingGates and added:
         spec = structs.replace(spec, nodeSelector=before.nodeSelector)
@@ -282,6 +286,7 @@ def _resize_errors(new: Pod, old: Pod) -> Errors:
     if qos_class(old) != compute_qos_class(new):
         why = "Pod QOS Class may not change as a result of resizing"
         yield invalid("spec", GoText(new.status.qosClass), why)
+    # A kubelet that can resize reports the resources of running containers.
     running = (
         status for status in old.status.containerStatuses if status.state.running is not None
     )
@@ -289,6 +294,7 @@ def _resize_errors(new: Pod, old: Pod) -> Errors:
     if first is not None and first.resources is None:
         yield forbidden("spec", "Pod running on node without support for resize")
     yield from _pod_level(new, old)
+    # The rules below pair the containers by their positions.
     ordering = list(_ordering(new, old))
     yield from ordering
     if ordering:

@@ -80,6 +80,9 @@ class RepeatedKeys(Tree):
     repeated: tuple[str, ...] = ()
 
 
+# msgspec alone would stop at the first error, with a text of its own. Clients get the texts of Go,
+# and field validation needs every unknown and repeated field. So the document is first decoded here
+# to a clean tree, which msgspec then converts to the struct without errors.
 @dataclass(slots=True)
 class _Decoding:
     remarks: list[str] = field(default_factory=list[str])
@@ -102,6 +105,7 @@ class _Decoding:
                 self.set(clean, member, element, struct, here, there)
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
+        # In Go, an absent field has its zero value. Whether it may be empty is validated later.
         for name in required_names(struct) - clean.keys():
             clean[name] = empty(members[name].shape)
         return clean
@@ -129,6 +133,8 @@ class _Decoding:
                 return self.map(tree, shape.item, path, target)
         if isinstance(value, list) and shape.form is Form.LIST and shape.item is not None:
             item = shape.item
+            # A null in a list is the zero value of the item's type. For an object, that includes
+            # its required fields: `item` decodes it as an empty map.
             return [
                 empty(item)
                 if element is None and item.form is not Form.OBJECT
@@ -149,12 +155,15 @@ class _Decoding:
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
             decoded = empty(item) if element is None else self.item(element, item, here, target)
+            # Encoded again, so that equal bytes are equal texts in the record.
             if target.fact == "{}bytes":
                 decoded = _base64(str(decoded))
             clean[key] = decoded
         return clean
 
     def scalar(self, value: object, shape: Shape, target: _Target) -> Any:
+        # To Python, a boolean is an integer: it is excluded where one is expected. A quantity or a
+        # time that is wrong raises at once, any other wrong value only after the whole document.
         match shape.form:
             case Form.TEXT if isinstance(value, str):
                 return value
@@ -281,6 +290,8 @@ def decode_object(tree: Tree, struct: type[v1.Struct]) -> tuple[Tree, list[str]]
 def parse_json(body: bytes) -> Any:
     """Parse JSON; objects with repeated keys become `RepeatedKeys`. What is no character is
     replaced, as in Go. Raises `DecodeError`."""
+    # A byte that is not UTF-8 becomes one surrogate here, and one replacement character in
+    # `valid_json`. Positions thus stay the same, and an error message can show the byte itself.
     text = body.decode(errors="surrogateescape")
     try:
         value = json.loads(valid_json(text), object_pairs_hook=_pairs, parse_constant=_constant)
@@ -293,6 +304,7 @@ def parse_json(body: bytes) -> Any:
         raise DecodeError(f"invalid character '{character}' {_expectation(error)}") from error
     except ValueError as error:
         raise DecodeError(str(error)) from error
+    # Only a document with so many brackets can be so deep: most need no walk.
     if body.count(b"{") + body.count(b"[") > _MOST_LEVELS:
         _check_depth(value)
     return value

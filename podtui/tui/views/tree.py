@@ -122,6 +122,8 @@ def volume_text(volume: Volume) -> str:
     return next((name for name in names if getattr(volume, name) is not None), "emptyDir")
 
 
+# The order of an item begins with the order of its parent. So one sort of all rows gives the tree,
+# and an update of one item needs no knowledge of the others.
 Order = tuple[Any, ...]
 """The sort key of an item: the key of its parent plus one step, so that parents come first."""
 FILES: Final = "files:"
@@ -242,6 +244,7 @@ def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, .
 
 def _reference(head: Item, parent: str) -> Item:
     """Return a second item for a pod, without its children."""
+    # A key of its own, because the pod has a row of its own, and keys of rows are unique.
     return Item(
         key=f"{parent}/pod", parent=parent, order=head.order, label=f"→ {head.label}",
         tone=head.tone, state=head.state, state_tone=head.state_tone, restarts=head.restarts,
@@ -479,6 +482,8 @@ def visible_rows(
     parents = {item.key for item in items}
     opened: set[str] = set()
     visible: list[tuple[Item, Row]] = []
+    # Parents come first, so that one pass is enough. The parent of a subtree's root is not in
+    # ``items``: the caller has checked that it is open.
     for item in items:
         if item.parent in parents and item.parent not in opened:
             continue
@@ -514,6 +519,8 @@ def _matches(
 class TreeView:
     """The tree rows of a `Model`. ``shown`` contains the visible items by key."""
 
+    # Everything is kept by pod, so that a change of one pod costs its own rows. Objects of the
+    # model are replaced, never changed: as long as the object is the same, so are its items.
     def __init__(self, model: Model, wanted: Filter = ALL) -> None:
         self._model = model
         self.filter = wanted
@@ -538,6 +545,7 @@ class TreeView:
             self._take(key, list(self._pod(key, now)), rows, gone)
         if changes.pods or changes.manifests:
             self._take(FILES, list(self._files(now)), rows, gone)
+        # After the pods, because the rows of the nodes count them.
         if changes.pods or changes.node:
             self._take(NODES, list(self._nodes()), rows, gone)
         return rows, gone
@@ -575,6 +583,7 @@ class TreeView:
             self._forget(key)
             return
         node = self._node_of(pod)
+        # Kept even if the node is folded, because the row of the node counts its faults.
         head = self._heads[key] = pod_head(pod, node_key(node), pod_order(pod, node), now)
         if self.is_folded_away(head.parent):
             return
@@ -584,6 +593,7 @@ class TreeView:
         yield from self._visible(items, now)
 
     def _all_of(self, key: str, pod: Pod, node: str, now: float) -> tuple[Item, ...]:
+        # The fault is compared, too: it also depends on the time.
         cached, fault = self._items.get(key), self._heads[key].fault
         if (
             cached is None

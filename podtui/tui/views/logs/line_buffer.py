@@ -121,6 +121,7 @@ def _open_unnamed() -> int:
     if not os.environ.get("TMPDIR") and os.access("/var/tmp", os.W_OK | os.X_OK):
         folder = "/var/tmp"
     descriptor, path = tempfile.mkstemp(prefix="podtui-log-", dir=folder)
+    # Without a name, the kernel frees the space even if the process is killed.
     os.unlink(path)
     return descriptor
 
@@ -196,6 +197,7 @@ class LineBlock:
         )
 
     def pack(self) -> bytes:
+        # One write and one read for each chunk, and nothing to parse: 13 bytes of index for a line.
         return b"".join((self.ends.tobytes(), self.stamps.tobytes(), self.tags, self.data))
 
     @classmethod
@@ -300,6 +302,8 @@ class LineBuffer:
         """
         clean = _without_line_feeds(lines)
         self.longest = max(self.longest, max(map(len, clean), default=0))
+        # The new lines are numbered backwards from ``until``. All later lines, and every position
+        # that callers keep in them, thus stay as they are.
         index = self.place_of(until)
         kept = self.chunks[index:]
         chunk = kept[0]
@@ -391,6 +395,7 @@ class LineBuffer:
             block = LineBlock.unpack(self._store.read(chunk.location), chunk.count)
         except OSError as error:
             self.trouble = error.strerror or str(error)
+            # As many lines as before: each sequence number must still have one.
             block = LineBlock()
             message = f"(this line cannot be read back: {self.trouble})".encode()
             block.append([message] * chunk.count, [0] * chunk.count, bytes(chunk.count))
