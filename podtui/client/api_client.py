@@ -103,8 +103,8 @@ class ApiClient:
         return await self._metrics(await self._collection(_METRICS, "pods"), PodMetrics)
 
     async def node_metrics(self) -> NodeMetrics | None:
-        found = await self.nodes_metrics()
-        return found[0] if found else None
+        metrics = await self.nodes_metrics()
+        return metrics[0] if metrics else None
 
     async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
         """See `Client.nodes_metrics`."""

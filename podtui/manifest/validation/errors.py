@@ -86,7 +86,7 @@ class FieldError:
     detail: str
     value: object | None = None
     at: str = ""
-    known: tuple[str, ...] | None = None
+    existing: tuple[str, ...] | None = None
     """For a reference that does not exist: the names that do."""
 
     @property
@@ -163,14 +163,14 @@ def _go_pairs(value: v1.Struct) -> Iterator[tuple[str, object]]:
     by_name = {name.lower(): name for name in value.__struct_fields__}
     for field in _GO_FIELDS.get(type(value), " ".join(value.__struct_fields__)).split():
         name = field.rstrip("*!")
-        found: object = getattr(value, by_name[name.lower()])
-        if isinstance(found, dict):
-            found = dict(sorted(cast("dict[str, Any]", found).items()))
-        unset = found is None or found in ("", (), {})
+        field_value: object = getattr(value, by_name[name.lower()])
+        if isinstance(field_value, dict):
+            field_value = dict(sorted(cast("dict[str, Any]", field_value).items()))
+        unset = field_value is None or field_value in ("", (), {})
         if field.endswith("*"):
-            yield name, None if unset else found
+            yield name, None if unset else field_value
         elif name[0].isupper() or field.endswith("!") or not unset:
-            yield name, found
+            yield name, field_value
 
 
 def required(path: str, detail: str = "", *, at: str = "") -> FieldError:
@@ -182,12 +182,12 @@ def invalid(path: str, value: object, detail: str, *, at: str = "") -> FieldErro
 
 
 def not_supported(
-    path: str, value: object, known: Sequence[str], *, at: str = "", plain: bool = False
+    path: str, value: object, supported: Sequence[str], *, at: str = "", plain: bool = False
 ) -> FieldError:
-    """``known`` is listed in the given order. ``plain``: the field is not an enum in Go."""
+    """``supported`` is listed in the given order. ``plain``: the field is not an enum in Go."""
     if isinstance(value, str) and not plain:
         value = GoText(value)
-    detail = "supported values: " + ", ".join(quoted(text) for text in known)
+    detail = "supported values: " + ", ".join(quoted(text) for text in supported)
     return FieldError(path, NOT_SUPPORTED, detail, value, at)
 
 
@@ -200,10 +200,10 @@ def duplicate(path: str, value: object, *, at: str = "") -> FieldError:
 
 
 def not_found(
-    path: str, value: object, known: Iterable[str], detail: str = "", *, at: str = ""
+    path: str, value: object, names: Iterable[str], detail: str = "", *, at: str = ""
 ) -> FieldError:
-    """``known`` are the valid names."""
-    return FieldError(path, NOT_FOUND, detail, value, at, tuple(known))
+    """``names`` are the valid names."""
+    return FieldError(path, NOT_FOUND, detail, value, at, tuple(names))
 
 
 def too_long(path: str, limit: int, *, at: str = "") -> FieldError:
