@@ -105,6 +105,14 @@ ALWAYS_WRITTEN = {
     ("Event", "firstTimestamp"),
     ("Event", "lastTimestamp"),
 }
+# Fields that Go holds by pointer, so that the API tells an absent value from an empty one.
+BY_POINTER = {
+    ("ControllerRevision", "data"),
+    ("DaemonSetSpec", "selector"),
+    ("DeploymentSpec", "selector"),
+    ("ReplicaSetSpec", "selector"),
+    ("StatefulSetSpec", "selector"),
+}
 # Kinds whose status is never empty when it is written.
 NEVER_EMPTY = ("Pod", "Node", "Namespace")
 
@@ -204,6 +212,8 @@ def member(schema: Schema, name: str, wire: str, prop: dict[str, Any]) -> tuple[
         return plain, f"factory {plain}" if written else f"{plain}()"
     if owner.endswith("Status") and required and plain == "int" and owner != "ContainerStatus":
         return plain, "factory int"
+    if (owner, wire) in BY_POINTER:
+        return f"{plain} | None", "None"
     if (owner, wire) in ALWAYS_WRITTEN:
         return annotation, "factory str" if annotation == "str" else "factory type(None)"
     return (plain, "") if required else (annotation, empty)
