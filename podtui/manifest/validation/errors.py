@@ -66,6 +66,16 @@ few always (``!``).
 """
 
 
+class _Omitted:
+    """The type of `OMITTED`."""
+
+    __slots__ = ()
+
+
+OMITTED: Final = _Omitted()
+"""The value of an error whose message does not show the value."""
+
+
 class GoText(str):
     """A string of a named Go type (an enum), which messages print as JSON."""
 
@@ -104,7 +114,7 @@ class FieldError:
 
     def _body(self, detail: str) -> str:
         text = _TITLES.get(self.type, self.type)
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             text += f": {printed(self.value)}"
         return f"{text}: {detail}" if detail else text
 
