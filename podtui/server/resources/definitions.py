@@ -414,6 +414,8 @@ def reader(item: ApiObject) -> Callable[[str], str]:
         if path == "reportingController":
             path = "reportingComponent"
         path = path.replace("regarding.", "involvedObject.")
+        if path == "status.successful":
+            return read("status.succeeded") or "0"
         value: object = item
         for name in path.split("."):
             value = getattr(value, name)

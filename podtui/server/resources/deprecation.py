@@ -9,7 +9,7 @@ from aiohttp.typedefs import Handler
 
 from podtui.manifest.validation.errors import printed
 
-_TEXT: Final = "podtui.deprecation"
+_TEXT: Final = web.RequestKey("deprecation", str)
 
 
 def with_warning(route: web.RouteDef, text: str) -> web.RouteDef:
@@ -27,6 +27,6 @@ def with_warning(route: web.RouteDef, text: str) -> web.RouteDef:
 
 async def add_warning(request: web.Request, response: web.StreamResponse) -> None:
     """Add the warning of the route to a response that is about to be sent."""
-    text: str | None = request.get(_TEXT)
+    text = request.get(_TEXT)
     if text is not None:
         response.headers.add("Warning", f"299 - {printed(text)}")
