@@ -97,7 +97,8 @@ class CronSchedule:
         now = moment.astimezone(zone)
         now = _later(now.replace(second=0, microsecond=0), minutes=1)
         last = now.year + _LAST_YEARS
-        while now.year <= last:
+        possible = self.minutes and self.hours and self.days and self.months and self.weekdays
+        while possible and now.year <= last:
             if now.month not in self.months:
                 year, month = divmod(now.year * 12 + now.month, 12)
                 now = datetime(year, month + 1, 1, tzinfo=zone)
