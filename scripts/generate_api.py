@@ -106,6 +106,7 @@ ALWAYS_WRITTEN = {
     ("Event", "lastTimestamp"),
     ("JobTemplateSpec", "metadata"),
     ("PodTemplateSpec", "metadata"),
+    ("PodDisruptionBudget", "spec"),
     ("PodDisruptionBudgetStatus", "currentHealthy"),
     ("PodDisruptionBudgetStatus", "desiredHealthy"),
     ("PodDisruptionBudgetStatus", "disruptionsAllowed"),

@@ -32,5 +32,5 @@ class PodDisruptionBudget(Struct, frozen=True, kw_only=True):
     apiVersion: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
-    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)

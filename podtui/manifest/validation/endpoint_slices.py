@@ -17,6 +17,7 @@ from podtui.manifest.validation.addresses import (
 )
 from podtui.manifest.validation.errors import (
     Errors,
+    GoText,
     duplicate,
     invalid,
     invalid_each,
@@ -42,23 +43,33 @@ _MOST_PORTS: Final = 20000
 
 
 def validate_endpoint_slice(item: EndpointSlice) -> Errors:
+    yield from _head(item)
+    yield from _endpoints(item)
+
+
+def endpoint_slice_update(new: EndpointSlice, old: EndpointSlice) -> Errors:
+    yield from _head(new)
+    if new.endpoints != old.endpoints:
+        yield from _endpoints(new)
+    if new.addressType != old.addressType:
+        yield invalid("addressType", GoText(new.addressType), "field is immutable")
+
+
+def _head(item: EndpointSlice) -> Errors:
     yield from object_meta(item.metadata, "metadata")
     if not item.addressType:
         yield required("addressType")
     elif item.addressType not in _ADDRESS_TYPES:
         yield not_supported("addressType", item.addressType, _ADDRESS_TYPES)
     yield from _ports(item)
+
+
+def _endpoints(item: EndpointSlice) -> Errors:
     if len(item.endpoints) > _MOST_ENDPOINTS:
         yield too_many("endpoints", len(item.endpoints), _MOST_ENDPOINTS)
         return
     for index, endpoint in enumerate(item.endpoints):
         yield from _endpoint(endpoint, item.addressType, f"endpoints[{index}]")
-
-
-def endpoint_slice_update(new: EndpointSlice, old: EndpointSlice) -> Errors:
-    yield from validate_endpoint_slice(new)
-    if new.addressType != old.addressType:
-        yield invalid("addressType", new.addressType, "field is immutable")
 
 
 def endpoint_slice_warnings(item: EndpointSlice) -> Iterator[str]:

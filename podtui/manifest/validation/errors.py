@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from podtui.api import v1
+from podtui.api import batch, policy, v1
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -54,6 +54,16 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.ClusterTrustBundleProjection: "Name* SignerName* LabelSelector* Optional* Path",
     v1.Taint: "Key Value Effect TimeAdded*",
     v1.NodeAddress: "Type Address",
+    v1.ServicePort: "Name Protocol AppProtocol* Port TargetPort NodePort",
+    policy.PodDisruptionBudgetSpec: "MinAvailable* Selector* MaxUnavailable*"
+    " UnhealthyPodEvictionPolicy*",
+    batch.SuccessPolicy: "Rules*",
+    batch.SuccessPolicyRule: "SucceededIndexes* SucceededCount*",
+    batch.PodFailurePolicy: "Rules*",
+    batch.PodFailurePolicyRule: "Action OnExitCodes* OnPodConditions*",
+    batch.PodFailurePolicyOnExitCodesRequirement: "ContainerName* Operator Values*",
+    batch.PodFailurePolicyOnPodConditionsPattern: "Type Status",
+    batch.UncountedTerminatedPods: "Succeeded* Failed*",
     v1.LabelSelector: "matchLabels matchExpressions",
     v1.LabelSelectorRequirement: "key! operator! values",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import structs
 
-from podtui.api.v1 import Service, ServicePort, ServiceSpec
+from podtui.api.v1 import Service, ServicePort, ServiceSpec, StatusCause, StatusDetails
 from podtui.manifest.validation.addresses import is_ipv6, parse_address
 from podtui.manifest.validation.errors import Errors, FieldError, GoText, invalid
 from podtui.manifest.validation.services import (
@@ -124,13 +124,9 @@ class Allocation:
 
     def _address_problem(self, text: str) -> str:
         address = parse_address(text)
-        if not isinstance(address, IPv4Address) or address not in ADDRESSES:
+        ends = (ADDRESSES.network_address, ADDRESSES.broadcast_address)
+        if not isinstance(address, IPv4Address) or address not in ADDRESSES or address in ends:
             return "the provided network does not match the current range"
-        if address in (ADDRESSES.network_address, ADDRESSES.broadcast_address):
-            return (
-                f"the provided IP ({address}) is not in the valid range. The range of valid IPs is"
-                f" {ADDRESSES}"
-            )
         if address in self._addresses:
             return _ALLOCATED.format("IP")
         return ""
@@ -182,7 +178,8 @@ class Allocation:
                 self._take(number, f"spec.ports[{index}].nodePort")
                 own.add(number)
             if (port.protocol, number) in used:
-                raise StatusError(500, f"duplicate nodePort: {{{port.protocol} {number}}}")
+                text = f"duplicate nodePort: {{{port.protocol} {number}}}"
+                raise StatusError(500, text, reason="")
             used.add((port.protocol, number))
             ports.append(structs.replace(port, nodePort=number))
         return structs.replace(spec, ports=tuple(ports))
@@ -334,4 +331,5 @@ def _family_errors(policy: str, families: tuple[str, ...]) -> Errors:
 
 
 def _internal_error(text: str) -> StatusError:
-    return StatusError(500, f"Internal error occurred: {text}")
+    details = StatusDetails(causes=(StatusCause(message=text),))
+    return StatusError(500, f"Internal error occurred: {text}", details=details)
