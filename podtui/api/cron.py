@@ -134,8 +134,7 @@ def parse_schedule(text: str) -> CronSchedule | Interval:
     if text.startswith(("TZ=", "CRON_TZ=")):
         name, space, rest = text.partition("=")[2].partition(" ")
         if not space:
-            position = text.index("=") + 1
-            why = f"runtime error: slice bounds out of range [{position}:-1]"
+            why = "runtime error: slice bounds out of range [:-1]"
             raise CronError(f"invalid schedule format: {why}")
         zone = _zone(name)
         text = rest.strip()

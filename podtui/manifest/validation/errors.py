@@ -57,9 +57,9 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.ServicePort: "Name Protocol AppProtocol* Port TargetPort NodePort",
     policy.PodDisruptionBudgetSpec: "MinAvailable* Selector* MaxUnavailable*"
     " UnhealthyPodEvictionPolicy*",
-    batch.SuccessPolicy: "Rules*",
+    batch.SuccessPolicy: "Rules",
     batch.SuccessPolicyRule: "SucceededIndexes* SucceededCount*",
-    batch.PodFailurePolicy: "Rules*",
+    batch.PodFailurePolicy: "Rules",
     batch.PodFailurePolicyRule: "Action OnExitCodes* OnPodConditions*",
     batch.PodFailurePolicyOnExitCodesRequirement: "ContainerName* Operator Values*",
     batch.PodFailurePolicyOnPodConditionsPattern: "Type Status",
