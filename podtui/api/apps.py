@@ -203,7 +203,7 @@ class StatefulSetCondition(Struct, frozen=True, kw_only=True):
 
 
 class StatefulSetStatus(Struct, frozen=True, kw_only=True):
-    availableReplicas: int | None = None
+    availableReplicas: int = field(default_factory=int)
     collisionCount: int | None = None
     conditions: tuple[StatefulSetCondition, ...] = ()
     currentReplicas: int | None = None

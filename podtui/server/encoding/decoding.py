@@ -115,7 +115,8 @@ class _Decoding:
     ) -> None:
         target = _Target(struct.__name__, known.name, place)
         clean = self.value(value, known.shape, path, target)
-        if clean is not None:
+        zero = isinstance(clean, int) and not clean
+        if clean is not None and not (zero and target.omits_zero):
             into[known.name] = clean
 
     def value(self, value: Any, shape: Shape, path: str, target: _Target) -> Any:
@@ -191,11 +192,20 @@ class _Target:
     place: str
 
     @property
+    def known(self) -> facts.Field | None:
+        """The facts about the field."""
+        known = facts.types().get(self.struct)
+        return None if known is None else known.fields.get(self.name)
+
+    @property
     def fact(self) -> str:
         """The type of the field, as `podtui.api.fields` names it."""
-        known = facts.types().get(self.struct)
-        found = known.fields.get(self.name) if known is not None else None
-        return found.type if found is not None else ""
+        return "" if self.known is None else self.known.type
+
+    @property
+    def omits_zero(self) -> bool:
+        """True if Go does not distinguish 0 or false from an absent value, and omits it."""
+        return self.known is not None and not self.known.pointer and not self.known.required
 
     def go_type(self, shape: Shape) -> str:
         if shape.form is Form.LIST and shape.item is not None:

@@ -22,6 +22,7 @@ from podtui.server.resources.kinds import (
     policy,
     rbac,
     scheduling,
+    services,
     storage,
 )
 from podtui.server.resources.objects import (
@@ -326,13 +327,13 @@ ALL: tuple[AnyResource, ...] = (
     autoscaling.AUTOSCALERS,
     batch.CRON_JOBS,
     batch.JOBS,
-    core.ENDPOINTS,
+    services.ENDPOINTS,
     core.LIMIT_RANGES,
     core.VOLUMES,
     core.VOLUME_CLAIMS,
     core.REPLICATION_CONTROLLERS,
     core.RESOURCE_QUOTAS,
-    core.SERVICES,
+    services.SERVICES,
     discovery.ENDPOINT_SLICES,
     networking.INGRESSES,
     networking.INGRESS_CLASSES,
@@ -413,6 +414,8 @@ def reader(item: ApiObject) -> Callable[[str], str]:
         if path == "reportingController":
             path = "reportingComponent"
         path = path.replace("regarding.", "involvedObject.")
+        if path == "status.successful":
+            return read("status.succeeded") or "0"
         value: object = item
         for name in path.split("."):
             value = getattr(value, name)

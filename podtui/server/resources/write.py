@@ -7,7 +7,7 @@ options and the strategy. `podtui.server.resources.write_routes` reads and write
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Generic
@@ -30,7 +30,12 @@ from podtui.server.resources.options import WriteOptions
 from podtui.server.resources.patches import Patches
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies.strategy import Strategy, keep_system_fields, with_meta
+from podtui.server.resources.strategies.strategy import (
+    Strategy,
+    keep_system_fields,
+    unchanged,
+    with_meta,
+)
 from podtui.server.status import bad_request, conflict, invalid_fields, json_response
 from podtui.store.resources import Object, T
 
@@ -144,7 +149,7 @@ class Write(Generic[T]):
         """Return the parts of a patched document that changed, and those that did not. The latter
         are valid already: to decode a pod's spec and status takes longer than most patches."""
         before = {} if old is None else self.patches.document(old)
-        if self.resource.from_wire is not None or before.keys() - document.keys():
+        if self.resource.to_wire is not None or before.keys() - document.keys():
             return document, {}
         changed: Tree = {}
         same: Tree = {}
@@ -206,9 +211,11 @@ class Write(Generic[T]):
         self.answer.warnings.extend(self.strategy.warnings(item, None))
         return new
 
-    def prepared_update(self, new: T, old: T) -> T:
-        """Prepare a changed object, and validate it."""
+    def prepared_update(self, new: T, old: T, complete: Callable[[T, T], T] = unchanged) -> T:
+        """Prepare a changed object, and validate it. ``complete`` (new, old) sets the fields that
+        depend on other objects."""
         self.check_resource_version(new, old)
+        new = complete(new, old)
         new = with_meta(new, generation=old.metadata.generation, selfLink="")
         new = keep_system_fields(self.strategy.prepare_update(new, old), old)
         new = _without_idle_times(with_meta(new, resourceVersion=old.metadata.resourceVersion), old)

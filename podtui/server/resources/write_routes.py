@@ -7,8 +7,10 @@ records. An update is computed inside `Records.update`, so that no other write c
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Final, Generic, cast
 
@@ -32,7 +34,12 @@ from podtui.patching.errors import go_text
 from podtui.server.encoding.decoding import Tree
 from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.resources.admission import admission, check_deletion, update_admission
+from podtui.server.resources.admission import (
+    admission,
+    check_deletion,
+    update_admission,
+    update_completion,
+)
 from podtui.server.resources.deletion import delete_record, propagation, update_record
 from podtui.server.resources.objects import RecordedObjects
 from podtui.server.resources.options import delete_options, precondition_failure, write_options
@@ -63,6 +70,10 @@ from podtui.store.resources import Resource as RecordName
 _MAX_NAME_ATTEMPTS: Final = 8
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX_CHARACTERS: Final = 58
+_ORPHANS: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to"
+    " remove them or set propagationPolicy=Orphan to suppress this warning"
+)
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
@@ -83,6 +94,7 @@ class WriteRoutes(Generic[T]):
         self._admit = admission(resource, records, clock)
         self._rendering = Rendering(resource, clock)
         self._patches = Patches(resource, clock)
+        self._turn = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         root, plural = self._resource.root, self._resource.plural
@@ -188,6 +200,8 @@ class WriteRoutes(Generic[T]):
         check_deletion(self._resource, request.match_info["name"])
         item, gone = await self._remove(await self._stored(*_key(request)), options)
         answer.warnings.extend(_mirror_warnings(item))
+        if self._strategy.orphans and not propagation(options):
+            answer.warnings.append(_ORPHANS)
         accepted = not gone and options.orphanDependents is False
         if gone and not self._strategy.returns_deleted:
             return self._deleted(answer, item)
@@ -206,9 +220,13 @@ class WriteRoutes(Generic[T]):
                     deleted.append(item)
                 except NotFound:
                     continue
-        return self._rendering.listed(
+        if self._strategy.orphans and not propagation(options):
+            answer.warnings.append(_ORPHANS)
+        response = self._rendering.listed(
             answer.media, answer.include, deleted, str(listing.resource_version)
         )
+        response.headers.extend(answer.headers)
+        return response
 
     def _write(
         self, request: web.Request, options: str, subresource: str = "", *, apply: bool = False
@@ -256,6 +274,10 @@ class WriteRoutes(Generic[T]):
 
     async def _store_new(self, write: Write[T], item: T) -> T:
         """Admit, check and store a new object. Raises `AlreadyExists`."""
+        async with self._turn if write.strategy.serial else nullcontext():
+            return await self._admit_new(write, item)
+
+    async def _admit_new(self, write: Write[T], item: T) -> T:
         if not item.metadata.managedFields:
             item = write.managed(item, None)
         item = write.prepared_create(await self._admit(item))
@@ -284,15 +306,19 @@ class WriteRoutes(Generic[T]):
 
     async def _change(self, write: Write[T], change: Callable[[T], T]) -> T:
         """Raises `NotFound` and `StatusError`."""
+        async with self._turn if write.strategy.serial else nullcontext():
+            return await self._update(write, change)
 
+    async def _update(self, write: Write[T], change: Callable[[T], T]) -> T:
         def updated(old: T) -> T:
-            new = write.prepared_update(change(old), old)
+            new = write.prepared_update(change(old), old, complete)
             admit(new, old)
             write.answer.warnings.extend(write.strategy.warnings(new, old))
             return new
 
         old = await self._stored(write.namespace, write.name)
         admit = await update_admission(write.subresource, old, self._records)
+        complete = await update_completion(write.subresource, old, self._records)
         if write.subresource == "ephemeralcontainers" and isinstance(old, Pod) and is_mirror(old):
             return await self._debug_static(write, old, change(old))
         if write.options.dry_run:

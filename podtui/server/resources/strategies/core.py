@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from podtui.api.v1 import (
-    Endpoints,
     LimitRange,
     PersistentVolume,
     PersistentVolumeClaim,
     ReplicationController,
     ResourceQuota,
-    Service,
 )
 from podtui.server.resources.strategies.strategy import (
     Strategy,
@@ -21,7 +19,6 @@ from podtui.server.resources.strategies.strategy import (
     without_status,
 )
 
-ENDPOINTS: Final = Strategy(struct=Endpoints)
 LIMIT_RANGES: Final = Strategy(struct=LimitRange)
 VOLUMES: Final = Strategy(
     struct=PersistentVolume,
@@ -49,9 +46,3 @@ RESOURCE_QUOTAS: Final = Strategy(
     prepare_update=with_old_status,
 )
 RESOURCE_QUOTA_STATUS: Final = replace(RESOURCE_QUOTAS, prepare_update=with_old_spec)
-SERVICES: Final = Strategy(
-    struct=Service,
-    prepare_create=without_status,
-    prepare_update=with_old_status,
-)
-SERVICE_STATUS: Final = replace(SERVICES, prepare_update=with_old_spec)
