@@ -4,53 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podtui.api.apps import DaemonSetStatus, DeploymentStatus, ReplicaSetStatus, StatefulSetStatus
-from podtui.api.v1 import ReplicationControllerStatus
+from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, ReplicaSetStatus, StatefulSet
+from podtui.api.v1 import ReplicationController, ReplicationControllerStatus
 from podtui.manifest.validation.errors import Errors, invalid
 from podtui.manifest.validation.workloads import not_negative
 
 _TOO_MANY = "cannot be greater than status.replicas"
 
 
-def deployment_status_errors(new: DeploymentStatus, old: DeploymentStatus) -> Errors:
+def deployment_status(new: Deployment, old: Deployment) -> Errors:
     yield from _not_negative(
-        new,
+        new.status,
         "observedGeneration replicas updatedReplicas readyReplicas availableReplicas"
         " unavailableReplicas terminatingReplicas collisionCount",
     )
-    yield from _within_replicas(new, ("updatedReplicas", "readyReplicas", "availableReplicas"))
-    yield from _available(new, "readyReplicas")
-    yield from _not_decremented(new.collisionCount, old.collisionCount)
+    yield from _within_replicas(
+        new.status, ("updatedReplicas", "readyReplicas", "availableReplicas")
+    )
+    yield from _available(new.status, "readyReplicas")
+    yield from _not_decremented(new.status.collisionCount, old.status.collisionCount)
 
 
-def replica_set_status_errors(new: ReplicaSetStatus) -> Errors:
-    yield from _replicas(new, "observedGeneration terminatingReplicas")
+def replica_set_status(new: ReplicaSet, old: ReplicaSet) -> Errors:
+    yield from _replicas(new.status, "observedGeneration terminatingReplicas")
 
 
-def replication_controller_status_errors(new: ReplicationControllerStatus) -> Errors:
-    yield from _replicas(new, "observedGeneration")
+def replication_controller_status(new: ReplicationController, old: ReplicationController) -> Errors:
+    yield from _replicas(new.status, "observedGeneration")
 
 
-def stateful_set_status_errors(new: StatefulSetStatus, old: StatefulSetStatus) -> Errors:
+def stateful_set_status(new: StatefulSet, old: StatefulSet) -> Errors:
     yield from _not_negative(
-        new,
+        new.status,
         "replicas readyReplicas currentReplicas updatedReplicas availableReplicas"
         " observedGeneration collisionCount",
     )
     parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-    yield from _within_replicas(new, parts)
-    yield from _available(new, "status.readyReplicas")
-    yield from _not_decremented(new.collisionCount, old.collisionCount)
+    yield from _within_replicas(new.status, parts)
+    yield from _available(new.status, "status.readyReplicas")
+    yield from _not_decremented(new.status.collisionCount, old.status.collisionCount)
 
 
-def daemon_set_status_errors(new: DaemonSetStatus, old: DaemonSetStatus) -> Errors:
+def daemon_set_status(new: DaemonSet, old: DaemonSet) -> Errors:
     yield from _not_negative(
-        new,
+        new.status,
         "currentNumberScheduled numberMisscheduled desiredNumberScheduled numberReady"
         " observedGeneration updatedNumberScheduled numberAvailable numberUnavailable"
         " collisionCount",
     )
-    yield from _not_decremented(new.collisionCount, old.collisionCount)
+    yield from _not_decremented(new.status.collisionCount, old.status.collisionCount)
 
 
 def _replicas(new: ReplicaSetStatus | ReplicationControllerStatus, others: str) -> Errors:

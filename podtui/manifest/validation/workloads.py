@@ -1,8 +1,8 @@
 """Rules of the kinds that keep pods running: Deployment, ReplicaSet, StatefulSet, DaemonSet and
-ReplicationController.
+ReplicationController; and of the revisions of their templates.
 
-Each function checks a decoded and defaulted spec in the API server's order, and each update
-function what an update may not change. The metadata and the status have rules of their own.
+The objects are decoded and defaulted. The errors have the API server's order. What every update
+keeps in the metadata is checked elsewhere, and so is the status.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.apps import (
+    ControllerRevision,
+    DaemonSet,
     DaemonSetSpec,
     DaemonSetUpdateStrategy,
+    Deployment,
     DeploymentSpec,
     DeploymentStrategy,
+    ReplicaSet,
     ReplicaSetSpec,
     RollingUpdateDaemonSet,
     RollingUpdateDeployment,
     RollingUpdateStatefulSetStrategy,
+    StatefulSet,
     StatefulSetPersistentVolumeClaimRetentionPolicy,
     StatefulSetSpec,
     StatefulSetUpdateStrategy,
@@ -33,6 +38,7 @@ from podtui.api.v1 import (
     LabelSelector,
     PersistentVolumeClaimVolumeSource,
     PodTemplateSpec,
+    ReplicationController,
     ReplicationControllerSpec,
     Volume,
 )
@@ -46,7 +52,7 @@ from podtui.manifest.validation.errors import (
     not_supported,
     required,
 )
-from podtui.manifest.validation.metadata import label_selector
+from podtui.manifest.validation.metadata import label_selector, object_meta
 from podtui.manifest.validation.pod_template import pod_template_errors, template_meta_errors
 from podtui.manifest.validation.volume_claims import claim_spec
 
@@ -78,7 +84,17 @@ def not_negative(number: int | None, path: str) -> Errors:
 # --- Deployment and ReplicaSet
 
 
-def deployment_errors(spec: DeploymentSpec) -> Errors:
+def validate_deployment(item: Deployment) -> Errors:
+    yield from object_meta(item.metadata, "metadata")
+    yield from _deployment(item.spec)
+
+
+def deployment_update(new: Deployment, old: Deployment) -> Errors:
+    yield from _deployment(new.spec)
+    yield from _same_selector(new.spec.selector, old.spec.selector)
+
+
+def _deployment(spec: DeploymentSpec) -> Errors:
     yield from not_negative(spec.replicas, "spec.replicas")
     yield from _selector(spec.selector, "deployment")
     yield from _selected_template(spec.selector, spec.template)
@@ -93,22 +109,22 @@ def deployment_errors(spec: DeploymentSpec) -> Errors:
             yield invalid(path, seconds, "must be greater than minReadySeconds")
 
 
-def deployment_update_errors(new: DeploymentSpec, old: DeploymentSpec) -> Errors:
-    yield from deployment_errors(new)
-    yield from _same_selector(new.selector, old.selector)
+def validate_replica_set(item: ReplicaSet) -> Errors:
+    yield from object_meta(item.metadata, "metadata")
+    yield from _replica_set(item.spec)
 
 
-def replica_set_errors(spec: ReplicaSetSpec) -> Errors:
+def replica_set_update(new: ReplicaSet, old: ReplicaSet) -> Errors:
+    yield from _replica_set(new.spec)
+    yield from _same_selector(new.spec.selector, old.spec.selector)
+
+
+def _replica_set(spec: ReplicaSetSpec) -> Errors:
     yield from not_negative(spec.replicas, "spec.replicas")
     yield from not_negative(spec.minReadySeconds, "spec.minReadySeconds")
     # The API server names the wrong kind.
     yield from _selector(spec.selector, "deployment")
     yield from _selected_template(spec.selector, spec.template)
-
-
-def replica_set_update_errors(new: ReplicaSetSpec, old: ReplicaSetSpec) -> Errors:
-    yield from replica_set_errors(new)
-    yield from _same_selector(new.selector, old.selector)
 
 
 def _selector(selector: LabelSelector | None, kind: str) -> Errors:
@@ -226,14 +242,14 @@ def _at_most_all(value: IntOrString, path: str) -> Errors:
 # --- StatefulSet
 
 
-def stateful_set_errors(spec: StatefulSetSpec) -> Errors:
-    """Check the spec of a new StatefulSet."""
-    yield from _stateful_set(spec, is_new=True)
+def validate_stateful_set(item: StatefulSet) -> Errors:
+    yield from object_meta(item.metadata, "metadata", name_rule=formats.dns_label)
+    yield from _stateful_set(item.spec, is_new=True)
 
 
-def stateful_set_update_errors(new: StatefulSetSpec, old: StatefulSetSpec) -> Errors:
-    yield from _stateful_set(new, is_new=False)
-    if any(getattr(new, name) != getattr(old, name) for name in _STATEFUL_FIXED):
+def stateful_set_update(new: StatefulSet, old: StatefulSet) -> Errors:
+    yield from _stateful_set(new.spec, is_new=False)
+    if any(getattr(new.spec, name) != getattr(old.spec, name) for name in _STATEFUL_FIXED):
         yield forbidden("spec", _STATEFUL_WORDS)
 
 
@@ -328,7 +344,17 @@ def _stateful_template(spec: StatefulSetSpec) -> Errors:
 # --- DaemonSet
 
 
-def daemon_set_errors(spec: DaemonSetSpec) -> Errors:
+def validate_daemon_set(item: DaemonSet) -> Errors:
+    yield from object_meta(item.metadata, "metadata")
+    yield from _daemon_set(item.spec)
+
+
+def daemon_set_update(new: DaemonSet, old: DaemonSet) -> Errors:
+    yield from _same_selector(new.spec.selector, old.spec.selector)
+    yield from _daemon_set(new.spec)
+
+
+def _daemon_set(spec: DaemonSetSpec) -> Errors:
     yield from label_selector(spec.selector, "spec.selector")
     if _is_valid(spec.selector):
         yield from _selects(spec.selector, spec.template)
@@ -338,11 +364,6 @@ def daemon_set_errors(spec: DaemonSetSpec) -> Errors:
     yield from not_negative(spec.minReadySeconds, "spec.minReadySeconds")
     yield from _daemon_set_strategy(spec.updateStrategy, "spec.updateStrategy")
     yield from not_negative(spec.revisionHistoryLimit, "spec.revisionHistoryLimit")
-
-
-def daemon_set_update_errors(new: DaemonSetSpec, old: DaemonSetSpec) -> Errors:
-    yield from _same_selector(new.selector, old.selector)
-    yield from daemon_set_errors(new)
 
 
 def _daemon_set_strategy(strategy: DaemonSetUpdateStrategy, path: str) -> Errors:
@@ -379,7 +400,16 @@ def _rolling_daemon_set(update: RollingUpdateDaemonSet, path: str) -> Errors:
 # --- ReplicationController
 
 
-def replication_controller_errors(spec: ReplicationControllerSpec) -> Errors:
+def validate_replication_controller(item: ReplicationController) -> Errors:
+    yield from object_meta(item.metadata, "metadata")
+    yield from _replication_controller(item.spec)
+
+
+def replication_controller_update(new: ReplicationController, old: ReplicationController) -> Errors:
+    yield from _replication_controller(new.spec)
+
+
+def _replication_controller(spec: ReplicationControllerSpec) -> Errors:
     yield from not_negative(spec.minReadySeconds, "spec.minReadySeconds")
     if not spec.selector:
         yield required("spec.selector")
@@ -395,3 +425,23 @@ def replication_controller_errors(spec: ReplicationControllerSpec) -> Errors:
         yield _not_selected(labels)
     yield from pod_template_errors(template, _TEMPLATE)
     yield from _always_restarted(template, "ReplicationController")
+
+
+# --- ControllerRevision
+
+
+def validate_controller_revision(item: ControllerRevision) -> Errors:
+    yield from _controller_revision(item)
+    if item.data is None:
+        yield required("data", "data is mandatory")
+
+
+def controller_revision_update(new: ControllerRevision, old: ControllerRevision) -> Errors:
+    yield from _controller_revision(new)
+    if new.data != old.data:
+        yield invalid("data", new.data, _IMMUTABLE)
+
+
+def _controller_revision(item: ControllerRevision) -> Errors:
+    yield from object_meta(item.metadata, "metadata")
+    yield from not_negative(item.revision, "revision")
