@@ -92,7 +92,7 @@ BY_VALUE = {
     ("ContainerStatus", "lastState"),
     ("Event", "source"),
 }
-# Fields that the API writes even if they are empty: ``{}``, ``""``, or ``null`` for a time. A
+# Fields that the API writes even if they are empty: ``{}``, ``""``, 0, or ``null`` for a time. A
 # factory is never equal to the omitted default. So are those of `BY_VALUE`, the statuses of most
 # kinds, and required numbers of statuses.
 ALWAYS_WRITTEN = {
@@ -104,6 +104,23 @@ ALWAYS_WRITTEN = {
     ("Event", "eventTime"),
     ("Event", "firstTimestamp"),
     ("Event", "lastTimestamp"),
+    ("JobTemplateSpec", "metadata"),
+    ("PodTemplateSpec", "metadata"),
+    ("PodDisruptionBudget", "spec"),
+    ("PodDisruptionBudgetStatus", "currentHealthy"),
+    ("PodDisruptionBudgetStatus", "desiredHealthy"),
+    ("PodDisruptionBudgetStatus", "disruptionsAllowed"),
+    ("PodDisruptionBudgetStatus", "expectedPods"),
+    ("PriorityClass", "value"),
+    ("StatefulSetStatus", "availableReplicas"),
+}
+# Fields that Go holds by pointer, so that the API tells an absent value from an empty one.
+BY_POINTER = {
+    ("ControllerRevision", "data"),
+    ("DaemonSetSpec", "selector"),
+    ("DeploymentSpec", "selector"),
+    ("ReplicaSetSpec", "selector"),
+    ("StatefulSetSpec", "selector"),
 }
 # Kinds whose status is never empty when it is written.
 NEVER_EMPTY = ("Pod", "Node", "Namespace")
@@ -199,10 +216,15 @@ def member(schema: Schema, name: str, wire: str, prop: dict[str, Any]) -> tuple[
     if (owner, wire) in BY_VALUE or (part and not required):
         if not has_default(schema, prop["$ref"].rsplit("/", 1)[-1]):
             return plain, ""
-        written = (owner, wire) in BY_VALUE | ALWAYS_WRITTEN and wire != "metadata"
+        written = (owner, wire) in ALWAYS_WRITTEN
+        written |= (owner, wire) in BY_VALUE and wire != "metadata"
         written |= wire == "status" and owner not in NEVER_EMPTY
         return plain, f"factory {plain}" if written else f"{plain}()"
     if owner.endswith("Status") and required and plain == "int" and owner != "ContainerStatus":
+        return plain, "factory int"
+    if (owner, wire) in BY_POINTER:
+        return f"{plain} | None", "None"
+    if (owner, wire) in ALWAYS_WRITTEN and plain == "int":
         return plain, "factory int"
     if (owner, wire) in ALWAYS_WRITTEN:
         return annotation, "factory str" if annotation == "str" else "factory type(None)"

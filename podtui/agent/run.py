@@ -73,6 +73,7 @@ from podtui.server.kubelet_api.what_if import (
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.resources.priorities import publish_system_classes
 from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.tls import TlsServer
@@ -223,6 +224,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             await secrets.update()
 
         await namespaces.prepare()
+        await publish_system_classes(store, clock)
         await publish_service(store, config.endpoint_port)
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()

@@ -61,7 +61,7 @@ class JobSpec(Struct, frozen=True, kw_only=True):
 
 
 class JobTemplateSpec(Struct, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: JobSpec
 
 

@@ -20,11 +20,11 @@ class PodDisruptionBudgetSpec(Struct, frozen=True, kw_only=True):
 
 class PodDisruptionBudgetStatus(Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
-    currentHealthy: int | None = None
-    desiredHealthy: int | None = None
+    currentHealthy: int = field(default_factory=int)
+    desiredHealthy: int = field(default_factory=int)
     disruptedPods: dict[str, Time] = {}
-    disruptionsAllowed: int | None = None
-    expectedPods: int | None = None
+    disruptionsAllowed: int = field(default_factory=int)
+    expectedPods: int = field(default_factory=int)
     observedGeneration: int | None = None
 
 
@@ -32,5 +32,5 @@ class PodDisruptionBudget(Struct, frozen=True, kw_only=True):
     apiVersion: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
-    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)

@@ -6,6 +6,8 @@ are frozen and their lists are tuples: change one with ``msgspec.structs.replace
 
 from __future__ import annotations
 
+from msgspec import field
+
 from podtui.api.v1 import ObjectMeta, Struct
 
 
@@ -16,4 +18,4 @@ class PriorityClass(Struct, frozen=True, kw_only=True):
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     preemptionPolicy: str = ""
-    value: int | None = None
+    value: int = field(default_factory=int)

@@ -27,6 +27,33 @@ def labels_match(selector: LabelSelector | None, labels: Labels) -> bool:
     )
 
 
+def label_text(labels: Labels) -> str:
+    """Return labels as kubectl prints them: ``app=web,tier=front``; ``<none>`` without any."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+
+
+def selector_text(selector: LabelSelector | None) -> str:
+    """Return a selector as kubectl prints it: ``app=web,tier in (a,b),!old``; ``<none>`` if it has
+    no requirements, ``<error>`` if an operator is unknown."""
+    if selector is None:
+        return "<none>"
+    texts = [(key, f"{key}={value}") for key, value in selector.matchLabels.items()]
+    for requirement in selector.matchExpressions:
+        key, values = requirement.key, ",".join(sorted(requirement.values))
+        match requirement.operator:
+            case "In":
+                texts.append((key, f"{key} in ({values})"))
+            case "NotIn":
+                texts.append((key, f"{key} notin ({values})"))
+            case "Exists":
+                texts.append((key, key))
+            case "DoesNotExist":
+                texts.append((key, f"!{key}"))
+            case _:
+                return "<error>"
+    return ",".join(text for _, text in sorted(texts, key=lambda pair: pair[0])) or "<none>"
+
+
 def node_matches(pod: Pod, name: str, labels: Labels) -> bool:
     """Check ``nodeSelector`` and the required node affinity against a node."""
     if any(labels.get(key) != value for key, value in pod.spec.nodeSelector.items()):

@@ -1382,7 +1382,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
 
 
 class PodTemplateSpec(Struct, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec
 
 

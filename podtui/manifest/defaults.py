@@ -185,7 +185,6 @@ def _pod_resources(spec: Tree) -> None:
     resources: Tree | None = spec.get("resources")
     if resources is None:
         return
-    _resources(resources)
     limits: Tree = resources.get("limits", {})
     requests: Tree = resources.get("requests", {})
     if not limits and not requests:
@@ -205,26 +204,47 @@ def _pod_resources(spec: Tree) -> None:
             resources[kind] = amounts
 
 
-def apply_defaults(pod: Tree) -> None:
-    """Apply all defaults to a decoded Pod. Its quantities must be canonical already."""
-    spec: Tree = pod["spec"]
+def _containers(spec: Tree) -> list[Tree]:
+    """Return the regular and the init containers."""
+    return [*spec["containers"], *spec.get("initContainers", ())]
+
+
+def _spec(spec: Tree) -> None:
+    """Apply the defaults that pods and pod templates have in common."""
     _fill(
         spec,
         dnsPolicy="ClusterFirst",
         restartPolicy="Always",
         schedulerName="default-scheduler",
     )
-    _absent(spec, terminationGracePeriodSeconds=30, enableServiceLinks=True, securityContext={})
+    _absent(spec, terminationGracePeriodSeconds=30, securityContext={})
+    round_up(spec.get("overhead", {}))
+    for container in (*_containers(spec), *spec.get("ephemeralContainers", ())):
+        container_defaults(container)
+    for volume in spec.get("volumes", ()):
+        _volume(volume)
+    _resources(spec.get("resources", {}))
+
+
+def apply_defaults(pod: Tree) -> None:
+    """Apply all defaults to a decoded Pod. Its quantities must be canonical already."""
+    spec: Tree = pod["spec"]
+    _spec(spec)
+    _absent(spec, enableServiceLinks=True)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    round_up(spec.get("overhead", {}))
-    containers = [*spec["containers"], *spec.get("initContainers", ())]
-    for container in [*containers, *spec.get("ephemeralContainers", ())]:
-        container_defaults(container)
-    for container in containers:
+    for container in _containers(spec):
         _requests_from_limits(container)
         if spec.get("hostNetwork"):
             _host_ports(container)
-    for volume in spec.get("volumes", ()):
-        _volume(volume)
     _pod_resources(spec)
+
+
+def default_template(tree: Tree) -> None:
+    """Apply the defaults to a pod template. Its pods get the others, such as requests from
+    limits, when they are created."""
+    spec: Tree = tree["spec"]
+    _spec(spec)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account

@@ -22,8 +22,10 @@ from podtui.server.kubelet_api.remote_command import RemoteCommandRoutes
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.definitions import ALL, sources, writable
+from podtui.server.resources.deprecation import add_warning, with_warning
 from podtui.server.resources.pod_routes import PodRequestRoutes
 from podtui.server.resources.read_routes import ResourceRoutes
+from podtui.server.resources.scale_routes import SCALE, ScaleRoutes
 from podtui.server.resources.write_routes import WriteRoutes
 from podtui.server.schema import discovery
 from podtui.server.schema.openapi_routes import OpenApiRoutes
@@ -79,6 +81,7 @@ def build_app(
     app[STREAMS] = streams
     if audit is not None:
         app.on_response_prepare.append(audit.on_response)
+    app.on_response_prepare.append(add_warning)
     app[UNSERVED] = _unserved
 
     async def end_streams(app: web.Application) -> None:
@@ -92,9 +95,13 @@ def build_app(
         reading = ResourceRoutes(
             resource, source, clock=clock, streams=streams, bookmark_seconds=bookmark_seconds
         )
-        app.add_routes(reading.routes())
+        routes = reading.routes()
         if resource.strategy is not None:
-            app.add_routes(WriteRoutes(resource, records, kubelet, clock).routes())
+            writing = WriteRoutes(resource, records, kubelet, clock)
+            routes += writing.routes()
+            if SCALE in resource.subresources:
+                routes += ScaleRoutes(resource, writing, clock).routes()
+        app.add_routes(with_warning(route, resource.warning) for route in routes)
     app.add_routes(PodRequestRoutes(records, clock).routes())
     app.add_routes(LogRoutes(locations, kubelet, clock=clock, streams=streams).routes())
     app.add_routes(KubeletRoutes(kubelet).routes())

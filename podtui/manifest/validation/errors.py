@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from podtui.api import v1
+from podtui.api import batch, policy, v1
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -54,6 +54,16 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.ClusterTrustBundleProjection: "Name* SignerName* LabelSelector* Optional* Path",
     v1.Taint: "Key Value Effect TimeAdded*",
     v1.NodeAddress: "Type Address",
+    v1.ServicePort: "Name Protocol AppProtocol* Port TargetPort NodePort",
+    policy.PodDisruptionBudgetSpec: "MinAvailable* Selector* MaxUnavailable*"
+    " UnhealthyPodEvictionPolicy*",
+    batch.SuccessPolicy: "Rules",
+    batch.SuccessPolicyRule: "SucceededIndexes* SucceededCount*",
+    batch.PodFailurePolicy: "Rules",
+    batch.PodFailurePolicyRule: "Action OnExitCodes* OnPodConditions*",
+    batch.PodFailurePolicyOnExitCodesRequirement: "ContainerName* Operator Values*",
+    batch.PodFailurePolicyOnPodConditionsPattern: "Type Status",
+    batch.UncountedTerminatedPods: "Succeeded* Failed*",
     v1.LabelSelector: "matchLabels matchExpressions",
     v1.LabelSelectorRequirement: "key! operator! values",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",
@@ -64,6 +74,16 @@ Go prints an object of the API server's internal types with all fields, under th
 null for an unset pointer or list (``*``). Of other objects it prints the fields that are set, and a
 few always (``!``).
 """
+
+
+class _Omitted:
+    """The type of `OMITTED`."""
+
+    __slots__ = ()
+
+
+OMITTED: Final = _Omitted()
+"""The value of an error whose message does not show the value."""
 
 
 class GoText(str):
@@ -104,7 +124,7 @@ class FieldError:
 
     def _body(self, detail: str) -> str:
         text = _TITLES.get(self.type, self.type)
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
             text += f": {printed(self.value)}"
         return f"{text}: {detail}" if detail else text
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from podtui.manifest.validation.errors import Errors, invalid
+from podtui.manifest.validation.errors import Errors, invalid, invalid_each, required
 
 INT31: Final = 2**31 - 1
 Check = Callable[[str], list[str]]
@@ -110,6 +110,26 @@ HEADER_NAME: Final = TextFormat(
     "a valid HTTP header must consist of alphanumeric characters or '-'",
     ("X-Header-Name",),
 )
+WILDCARD: Final = TextFormat(
+    rf"\*\.{_LABEL}(\.{_LABEL})*",
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which"
+    " must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric"
+    " character",
+    ("*.example.com",),
+    253,
+)
+PERCENT: Final = TextFormat(
+    "[0-9]+%",
+    "a valid percent string must be a numeric string followed by an ending '%'",
+    ("1%", "93%"),
+)
+CONDITION_REASON: Final = TextFormat(
+    "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+    "a condition reason must start with alphabetic character, optionally followed by a string of"
+    " alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
+    ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"),
+)
+_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _SYSCTL_NAME: Final = re.compile(rf"({_SYSCTL}[\./])*{_SYSCTL}")
 SYSCTL_WORDS: Final = (
     rf"must have at most 253 characters and match regex ^({_SYSCTL}[\./])*{_SYSCTL}$"
@@ -165,6 +185,19 @@ def qualified_name(text: str) -> list[str]:
         problems.append("name part must be non-empty")
     problems += [f"name part {problem}" for problem in KEY_NAME.problems(name)]
     return problems
+
+
+def domain_prefixed_path(text: str, path: str) -> Errors:
+    """A name such as ``example.com/controller``."""
+    host, _, rest = text.partition("/")
+    if not text:
+        yield required(path)
+    elif not host or not rest:
+        yield invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    else:
+        yield from invalid_each(path, host, dns_subdomain(host))
+        if re.fullmatch(_HTTP_PATH, rest) is None:
+            yield invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH}')")
 
 
 def label_value(text: str) -> list[str]:
@@ -233,6 +266,11 @@ def ip_address(text: str) -> list[str]:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return ["must not be an IPv4-mapped IPv6 address"]
     return []
+
+
+def nonnegative(number: int | None, path: str) -> Errors:
+    if number is not None and number < 0:
+        yield invalid(path, number, "must be greater than or equal to 0")
 
 
 def no_backsteps(target: str, path: str) -> Errors:

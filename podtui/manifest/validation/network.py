@@ -95,12 +95,15 @@ def hostnames(spec: PodSpec) -> Errors:
     yield from invalid_each(path, spec.hostnameOverride, problems)
 
 
-def host_network_ports(spec: PodSpec) -> Errors:
-    """Check that each host port equals the container port, as it must in the host's network."""
+def host_network_ports(spec: PodSpec, *, in_template: bool) -> Errors:
+    """Check that each host port equals the container port, as it must in the host's network. A
+    template may leave it out: each of its pods gets the default."""
     if not spec.hostNetwork:
         return
     for index, container in enumerate(spec.containers):
         for position, port in enumerate(container.ports):
+            if in_template and not port.hostPort:
+                continue
             if (port.hostPort or 0) != port.containerPort:
                 yield invalid(
                     f"spec.containers[{index}].ports[{position}].hostPort",

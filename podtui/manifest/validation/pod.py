@@ -75,8 +75,9 @@ def _pod(pod: Pod) -> Errors:
     yield from security.profile_agreement(pod)
 
 
-def spec_errors(pod: Pod) -> Errors:
-    """Check the rules of a spec that apply at creation and at every update."""
+def spec_errors(pod: Pod, *, in_template: bool = False) -> Errors:
+    """Check the rules of a spec that apply at creation and at every update. ``in_template`` is true
+    for the spec of a pod template, whose pods get more defaults."""
     spec = pod.spec
     if spec.terminationGracePeriodSeconds is None:
         yield required("spec.terminationGracePeriodSeconds")
@@ -95,7 +96,7 @@ def spec_errors(pod: Pod) -> Errors:
     yield from containers.init(spec, context, "spec.initContainers")
     yield from containers.ephemeral(spec, context, "spec.ephemeralContainers")
     yield from resources.pod_resources(spec, context.claim_names, "spec.resources")
-    yield from network.host_network_ports(spec)
+    yield from network.host_network_ports(spec, in_template=in_template)
     yield from restarts.pod_policy(spec.restartPolicy, "spec.restartPolicy")
     yield from network.dns_policy(spec.dnsPolicy, "spec.dnsPolicy")
     yield from metadata.labels(spec.nodeSelector, "spec.nodeSelector")

@@ -219,17 +219,18 @@ def spec_diff(old: v1.Struct, new: v1.Struct) -> str:
 
 
 def _text(item: v1.Struct) -> str:
-    text = json.dumps(_internal(item), indent=1, ensure_ascii=False).translate(_HTML)
+    text = json.dumps(internal_form(item), indent=1, ensure_ascii=False).translate(_HTML)
     return text + "\n"
 
 
-def _internal(item: v1.Struct) -> dict[str, Any]:
+def internal_form(item: v1.Struct) -> dict[str, Any]:
+    """Return an object as Go prints it in messages: with the names of its internal type."""
     values: dict[str, Any] = {}
     _collect(type(item).__name__, item, values)
     if isinstance(item, v1.PodSpec):
         context = item.securityContext or v1.PodSecurityContext()
         above = {name: getattr(item, name) for name in _OF_THE_POD}
-        inner = _internal(context)
+        inner = internal_form(context)
         for go_name in inner:
             wire = next((name for name in _OF_THE_POD if name.lower() == go_name.lower()), "")
             if wire and above[wire] is not None:
@@ -256,7 +257,7 @@ def _shown(value: object, zero: Any) -> Any:
     if value is None or value in ("", (), {}):
         return zero
     if isinstance(value, v1.Struct):
-        return _internal(value)
+        return internal_form(value)
     if isinstance(value, tuple):
         return [_shown(item, "") for item in cast("tuple[object, ...]", value)]
     if isinstance(value, dict):

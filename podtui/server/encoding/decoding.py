@@ -121,7 +121,8 @@ class _Decoding:
     ) -> None:
         target = _Target(struct.__name__, member.name, go_path)
         clean = self.value(value, member.shape, path, target)
-        if clean is not None:
+        zero = isinstance(clean, int) and not clean
+        if clean is not None and not (zero and target.omits_zero):
             into[member.name] = clean
 
     def value(self, value: Any, shape: Shape, path: str, target: _Target) -> Any:
@@ -202,11 +203,20 @@ class _Target:
     go_path: str
 
     @property
+    def facts(self) -> facts.Field | None:
+        """The facts about the field."""
+        type_facts = facts.types().get(self.struct)
+        return None if type_facts is None else type_facts.fields.get(self.name)
+
+    @property
     def fact(self) -> str:
         """The type of the field, as `podtui.api.fields` names it."""
-        type_facts = facts.types().get(self.struct)
-        field = type_facts.fields.get(self.name) if type_facts is not None else None
-        return field.type if field is not None else ""
+        return "" if self.facts is None else self.facts.type
+
+    @property
+    def omits_zero(self) -> bool:
+        """True if Go does not distinguish 0 or false from an absent value, and omits it."""
+        return self.facts is not None and not self.facts.pointer and not self.facts.required
 
     def go_type(self, shape: Shape) -> str:
         if shape.form is Form.LIST and shape.item is not None:

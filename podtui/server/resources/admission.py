@@ -1,18 +1,20 @@
 """Admission: complete or refuse an object when it is created or updated. Implements the plugins
-NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds, RuntimeClass and
-PodResizeValidator of a default API server."""
+NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds, DefaultIngressClass,
+RuntimeClass and PodResizeValidator of a default API server, and its allocation of addresses."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from msgspec import structs
 
+from podtui.api.networking import Ingress
 from podtui.api.pod_resources import in_unit, request_amounts
 from podtui.api.pods import is_mirror
 from podtui.api.quantity import Quantity, parse_quantity
+from podtui.api.scheduling import PriorityClass
 from podtui.api.v1 import (
     ConfigMapProjection,
     Container,
@@ -25,6 +27,7 @@ from podtui.api.v1 import (
     Pod,
     PodSpec,
     ProjectedVolumeSource,
+    Service,
     ServiceAccount,
     ServiceAccountTokenProjection,
     StatusCause,
@@ -34,10 +37,20 @@ from podtui.api.v1 import (
     VolumeProjection,
 )
 from podtui.clock import Clock
+from podtui.manifest.validation.priority_classes import SYSTEM_VALUES
+from podtui.server.resources.ingress_classes import with_default_class
+from podtui.server.resources.priorities import (
+    check_default,
+    other_default,
+    priority_class_of,
+    with_priority,
+)
 from podtui.server.resources.resource import AnyResource, Resource
 from podtui.server.resources.runtime_class import runtime_class_of, with_runtime_class
+from podtui.server.resources.service_addresses import allocation
 from podtui.server.resources.strategies.namespaces import TERMINATING
 from podtui.server.resources.strategies.pods import with_tolerations
+from podtui.server.resources.strategies.strategy import unchanged
 from podtui.server.status import StatusError, forbidden, not_found
 from podtui.store.protocol import Records
 from podtui.store.resources import Object, T
@@ -51,10 +64,6 @@ _MODE: Final = 0o644
 _ATTEMPTS: Final = 10
 _RETRY_SECONDS: Final = 0.1
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-_CLASSES: Final[Mapping[str, int]] = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
 
 
 def admission(resource: Resource[T], records: Records, clock: Clock) -> Callable[[T], Awaitable[T]]:
@@ -63,17 +72,43 @@ def admission(resource: Resource[T], records: Records, clock: Clock) -> Callable
     async def admit(item: T) -> T:
         if resource.namespaced:
             await _check_namespace(resource, item, records)
-        if isinstance(item, Pod):
-            return cast("T", await _admit_pod(item, records, clock))
-        return item
+        admitted: Object = item
+        match admitted:
+            case Pod():
+                admitted = await _admit_pod(admitted, records, clock)
+            case Ingress():
+                admitted = await with_default_class(admitted, records)
+            case PriorityClass():
+                check_default(admitted, await other_default(admitted, records))
+            case Service():
+                admitted = (await allocation(records, admitted)).created(admitted)
+            case _:
+                pass
+        return cast("T", admitted)
 
     return admit
+
+
+async def update_completion(subresource: str, old: T, records: Records) -> Callable[[T, T], T]:
+    """Return what sets fields in an update (new, old) that depend on other objects. It raises
+    `StatusError`."""
+    if subresource or not isinstance(old, Service):
+        return unchanged
+    return cast("Callable[[T, T], T]", (await allocation(records, old)).updated)
 
 
 async def update_admission(
     subresource: str, old: Object, records: Records
 ) -> Callable[[Object, Object], None]:
     """Return the check of an update (new, old), which raises `StatusError` 403."""
+    if isinstance(old, PriorityClass):
+        other = await other_default(old, records)
+
+        def check_class(new: Object, before: Object) -> None:
+            assert isinstance(new, PriorityClass)
+            check_default(new, other)
+
+        return check_class
     if subresource != "resize" or not isinstance(old, Pod):
         return _admit_all
     node = await records.get("nodes", "", old.spec.nodeName) if old.spec.nodeName else None
@@ -113,9 +148,13 @@ def _check_resize(pod: Pod, node: Node | None) -> None:
 
 
 def check_deletion(resource: AnyResource, name: str) -> None:
-    """Refuse to delete a namespace that Kubernetes needs. Raises `StatusError` 403."""
+    """Refuse to delete a namespace or a priority class that Kubernetes needs. Raises `StatusError`
+    403."""
     if resource.kind == "Namespace" and name in UNDELETABLE:
         raise forbidden(resource.plural, name, "this namespace may not be deleted")
+    if resource.kind == "PriorityClass" and name in SYSTEM_VALUES:
+        why = "this is a system priority class and cannot be deleted"
+        raise forbidden(resource.plural, name, why, resource.group)
 
 
 async def _check_namespace(resource: AnyResource, item: Object, records: Records) -> None:
@@ -145,7 +184,8 @@ async def _admit_pod(pod: Pod, records: Records, clock: Clock) -> Pod:
         _check_mirror(pod)
     else:
         pod = with_account(pod, await _account(pod, records, clock))
-    pod = structs.replace(pod, spec=with_tolerations(with_priority(pod)))
+    pod = with_priority(pod, await priority_class_of(pod, records))
+    pod = structs.replace(pod, spec=with_tolerations(pod.spec))
     return with_runtime_class(pod, await runtime_class_of(pod, records))
 
 
@@ -228,30 +268,6 @@ def token_volume(name: str) -> Volume:
             ),
         ),
     )
-
-
-def with_priority(pod: Pod) -> PodSpec:
-    """Return the spec with the priority of its class. Raises `StatusError` 403."""
-    spec = pod.spec
-    name = spec.priorityClassName
-    if name and name not in _CLASSES:
-        raise _forbidden(pod, f"no PriorityClass with name {name} was found")
-    priority = _CLASSES.get(name, 0)
-    if spec.priority not in (None, priority):
-        why = (
-            f"the integer value of priority ({spec.priority}) must not be provided in pod spec;"
-            f" priority admission controller computed {priority} from the given PriorityClass name"
-        )
-        raise _forbidden(pod, why)
-    policy = spec.preemptionPolicy or "PreemptLowerPriority"
-    if policy != "PreemptLowerPriority":
-        why = (
-            f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec;"
-            " priority admission controller computed PreemptLowerPriority from the given"
-            " PriorityClass name"
-        )
-        raise _forbidden(pod, why)
-    return structs.replace(spec, priority=priority, preemptionPolicy=policy)
 
 
 def _forbidden(pod: Pod, why: str) -> StatusError:

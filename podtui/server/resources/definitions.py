@@ -21,7 +21,9 @@ from podtui.server.resources.kinds import (
     networking,
     policy,
     rbac,
+    replication_controllers,
     scheduling,
+    services,
     storage,
 )
 from podtui.server.resources.objects import (
@@ -326,13 +328,13 @@ ALL: tuple[AnyResource, ...] = (
     autoscaling.AUTOSCALERS,
     batch.CRON_JOBS,
     batch.JOBS,
-    core.ENDPOINTS,
+    services.ENDPOINTS,
     core.LIMIT_RANGES,
     core.VOLUMES,
     core.VOLUME_CLAIMS,
-    core.REPLICATION_CONTROLLERS,
+    replication_controllers.REPLICATION_CONTROLLERS,
     core.RESOURCE_QUOTAS,
-    core.SERVICES,
+    services.SERVICES,
     discovery.ENDPOINT_SLICES,
     networking.INGRESSES,
     networking.INGRESS_CLASSES,
@@ -413,6 +415,8 @@ def reader(item: ApiObject) -> Callable[[str], str]:
         if path == "reportingController":
             path = "reportingComponent"
         path = path.replace("regarding.", "involvedObject.")
+        if path == "status.successful":
+            return read("status.succeeded") or "0"
         value: object = item
         for name in path.split("."):
             value = getattr(value, name)

@@ -152,9 +152,11 @@ def ended_by_update(strategy: Strategy[T], new: T, old: T) -> bool:
 
 def _with_policy(strategy: Strategy[T], item: T, policy: str) -> T:
     """Replace the finalizers for the garbage collector by that of the policy, if there is one."""
+    before = item.metadata.finalizers
+    if not policy and strategy.orphans and not {FOREGROUND, ORPHAN} & set(before):
+        policy = "Orphan"
     if policy not in _FINALIZERS or not strategy.owns:
         return item
-    before = item.metadata.finalizers
     kept = (name for name in before if name not in (FOREGROUND, ORPHAN))
     after = (*kept, *_FINALIZERS[policy])
     return item if set(after) == set(before) else with_meta(item, finalizers=after)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from aiohttp import web
 from msgspec import structs
 
+from podtui.api.policy import PodDisruptionBudget
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Binding, DeleteOptions, Eviction, Pod, PodCondition, Preconditions
 from podtui.clock import Clock
@@ -17,6 +19,13 @@ from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
 from podtui.server.encoding.decoding import decode_object
 from podtui.server.encoding.media_types import without_table
 from podtui.server.resources.deletion import delete_record, propagation
+from podtui.server.resources.disruptions import (
+    budget_of,
+    disrupted,
+    ignores_budgets,
+    is_free,
+    unprocessed,
+)
 from podtui.server.resources.options import precondition_failure, write_options
 from podtui.server.resources.strategies.pods import PODS
 from podtui.server.resources.strategies.strategy import with_meta
@@ -71,7 +80,8 @@ class PodRequestRoutes:
         return success(code=201)
 
     async def evict(self, request: web.Request) -> web.Response:
-        """Delete a pod, and note in its status that it was evicted."""
+        """Delete a pod if its disruption budget allows it, and note in its status that it was
+        evicted."""
         options = write_options(request, "CreateOptions")
         eviction = await _body(request, Eviction, "policy/v1")
         namespace, name = request.match_info["namespace"], request.match_info["name"]
@@ -82,9 +92,15 @@ class PodRequestRoutes:
             wanted = structs.replace(wanted, dryRun=("All",))
         pod = await self._pod(namespace, name)
         check = _preconditions(wanted.preconditions)
+        is_same = await self._spend_budget(pod, dry_run=bool(wanted.dryRun))
+
+        def check_both(current: Pod) -> None:
+            check(current)
+            is_same(current)
+
         try:
             if not wanted.dryRun:
-                pod = await self._marked(pod, check)
+                pod = await self._marked(pod, check_both)
                 check = _preconditions(_without_version(wanted.preconditions))
             await delete_record(
                 self._records,
@@ -100,6 +116,32 @@ class PodRequestRoutes:
         except NotFound:
             raise not_found("pods", name) from None
         return success(code=201)
+
+    async def _spend_budget(self, pod: Pod, *, dry_run: bool) -> Callable[[Pod], None]:
+        """Take the eviction from the pod's disruption budget. Return the check of the pod at its
+        eviction, which raises `StatusError` 429. Raises `StatusError` 403, 429 and 500."""
+        budget = None if ignores_budgets(pod) else await budget_of(pod, self._records)
+        if budget is None:
+            return _accept
+        meta, name = budget.metadata, pod.metadata.name
+        if is_free(pod, budget):
+
+            def check_version(current: Pod) -> None:
+                if current.metadata.resourceVersion != pod.metadata.resourceVersion:
+                    raise unprocessed(meta.name)
+
+            return check_version
+        now = rfc3339(self._clock.now())
+
+        def spent(current: PodDisruptionBudget) -> PodDisruptionBudget:
+            return disrupted(current, name, now)
+
+        if dry_run:
+            spent(budget)
+        else:
+            with suppress(NotFound):
+                await self._records.update("poddisruptionbudgets", meta.namespace, meta.name, spent)
+        return _accept
 
     async def _marked(self, pod: Pod, check: Callable[[Pod], None]) -> Pod:
         now = rfc3339(self._clock.now())
@@ -129,6 +171,10 @@ async def _body(request: web.Request, struct: type[S], api_version: str) -> S:
     document = parse_body(request, await request.read(), kind)
     tree, _ = decode_body(document, lambda tree: decode_object(tree, struct), api_version, kind)
     return to_struct(tree, struct)
+
+
+def _accept(pod: Pod) -> None:
+    pass
 
 
 def _preconditions(wanted: Preconditions | None) -> Callable[[Pod], None]:

@@ -50,6 +50,8 @@ class Resource(Generic[T]):
     """The reverse of ``to_wire``."""
     is_virtual: bool = False
     """True if objects are requests that are answered and never stored."""
+    warning: str = ""
+    """A warning in every response: the resource is deprecated."""
     is_absent: bool = False
     """True if there are no objects, and clients cannot create any."""
     _last_encoded: list[tuple[ApiObject, bytes]] = field(

@@ -21,9 +21,9 @@ from podtui.api.v1 import (
     Namespace,
     Node,
     Pod,
+    PodSpec,
     RuntimeClass,
     Secret,
-    Service,
 )
 from podtui.server.encoding.media_types import PARTIAL
 from podtui.server.resources.objects import ApiObject
@@ -48,11 +48,12 @@ class TableColumn:
     description: str
     wide: bool = False
     integer: bool = False
+    boolean: bool = False
 
     def definition(self) -> dict[str, object]:
         return {
             "name": self.name,
-            "type": "integer" if self.integer else "string",
+            "type": "integer" if self.integer else "boolean" if self.boolean else "string",
             "format": "name" if self.name == "Name" else "",
             "description": self.description,
             "priority": int(self.wide),
@@ -157,6 +158,20 @@ def _name_and_age(item: ApiObject, now: datetime) -> list[Cell]:
     return [item.metadata.name, since(item.metadata.creationTimestamp, now)]
 
 
+def listed(texts: Iterable[str], most: int) -> str:
+    """Join texts with commas; of more than ``most`` only the number is shown."""
+    every = list(texts)
+    left = len(every) - most
+    return ",".join(every[:most]) + (f" + {left} more..." if left > 0 else "")
+
+
+def container_names(spec: PodSpec) -> list[Cell]:
+    """Return the cells of a pod template's containers: their names, and their images."""
+    containers = spec.containers
+    names = ",".join(container.name for container in containers)
+    return [names, ",".join(container.image for container in containers)]
+
+
 def _namespace(item: Namespace, now: datetime) -> list[Cell]:
     name, age = _name_and_age(item, now)
     return [name, item.status.phase, age]
@@ -170,19 +185,6 @@ def _config_map(item: ConfigMap, now: datetime) -> list[Cell]:
 def _secret(item: Secret, now: datetime) -> list[Cell]:
     name, age = _name_and_age(item, now)
     return [name, item.type, len(item.data), age]
-
-
-def _service(item: Service, now: datetime) -> list[Cell]:
-    spec = item.spec
-    return [
-        item.metadata.name,
-        spec.type,
-        next(iter(spec.clusterIPs), NONE),
-        ",".join(spec.externalIPs) or NONE,
-        ",".join(f"{port.port}/{port.protocol}" for port in spec.ports) or NONE,
-        since(item.metadata.creationTimestamp, now),
-        ",".join(f"{key}={value}" for key, value in sorted(spec.selector.items())) or NONE,
-    ]
 
 
 def _lease(item: Lease, now: datetime) -> list[Cell]:
@@ -285,17 +287,17 @@ def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
     return [*cells, metrics.window]
 
 
-_NAME = TableColumn("Name", "Name of the object, unique in its namespace.")
-_AGE = TableColumn("Age", "Time since the object was created.")
+NAME = TableColumn("Name", "Name of the object, unique in its namespace.")
+AGE = TableColumn("Age", "Time since the object was created.")
 PODS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("Ready", "Number of ready containers, of all containers."),
         TableColumn("Status", "Phase of the pod, or what keeps its containers from running."),
         TableColumn(
             "Restarts", "Number of restarts of all containers, and the time since the last."
         ),
-        _AGE,
+        AGE,
         TableColumn("IP", "IP address of the pod.", wide=True),
         TableColumn("Node", "Node to which the pod is bound.", wide=True),
         TableColumn("Nominated Node", "Node on which pods were preempted for this pod.", wide=True),
@@ -305,12 +307,12 @@ PODS = Columns(
 )
 NODES = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn(
             "Status", "Whether the node is ready, and whether pods may be scheduled to it."
         ),
         TableColumn("Roles", "Roles of the node, from its labels."),
-        _AGE,
+        AGE,
         TableColumn("Version", "Version of the kubelet."),
         TableColumn("Internal-IP", "First internal IP address of the node.", wide=True),
         TableColumn("External-IP", "First external IP address of the node.", wide=True),
@@ -331,63 +333,55 @@ EVENTS = Columns(
         TableColumn("Message", "Description of the event for people."),
         TableColumn("First Seen", "Time since the event occurred first.", wide=True),
         TableColumn("Count", "Number of times that the event occurred.", wide=True),
-        TableColumn("Name", _NAME.description, wide=True),
+        TableColumn("Name", NAME.description, wide=True),
     ),
     _event,
 )
-NAMES = Columns((_NAME, _AGE), _name_and_age)
-NAMESPACES = Columns((_NAME, TableColumn("Status", "Phase of the namespace."), _AGE), _namespace)
-CONFIG_MAPS = Columns((_NAME, TableColumn("Data", "Number of keys."), _AGE), _config_map)
+CONTAINERS = (
+    TableColumn("Containers", "Names of the containers in the pod template.", wide=True),
+    TableColumn("Images", "Images of the containers in the pod template.", wide=True),
+)
+NAMES = Columns((NAME, AGE), _name_and_age)
+NAMESPACES = Columns((NAME, TableColumn("Status", "Phase of the namespace."), AGE), _namespace)
+CONFIG_MAPS = Columns((NAME, TableColumn("Data", "Number of keys."), AGE), _config_map)
 SECRETS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("Type", "Type of the secret, which names the keys that it must have."),
         TableColumn("Data", "Number of keys."),
-        _AGE,
+        AGE,
     ),
     _secret,
 )
 SERVICE_ACCOUNTS = NAMES
-SERVICES = Columns(
-    (
-        _NAME,
-        TableColumn("Type", "Type of the service."),
-        TableColumn("Cluster-IP", "First IP address of the service in the cluster."),
-        TableColumn("External-IP", "IP addresses outside of the cluster."),
-        TableColumn("Port(s)", "Ports of the service, with their protocols."),
-        _AGE,
-        TableColumn("Selector", "Labels of the pods behind the service.", wide=True),
-    ),
-    _service,
-)
-LEASES = Columns((_NAME, TableColumn("Holder", "Identity of the lease's holder."), _AGE), _lease)
+LEASES = Columns((NAME, TableColumn("Holder", "Identity of the lease's holder."), AGE), _lease)
 RUNTIME_CLASSES = Columns(
-    (_NAME, TableColumn("Handler", "Runtime of the engine that runs the pods."), _AGE),
+    (NAME, TableColumn("Handler", "Runtime of the engine that runs the pods."), AGE),
     _runtime_class,
 )
 MANIFESTS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("State", "Result of reading the file."),
         TableColumn("Pod", "Pod that the file defines."),
         TableColumn("Errors", "Number of errors in the file.", integer=True),
         TableColumn("Warnings", "Number of warnings about the file.", integer=True),
-        _AGE,
+        AGE,
         TableColumn("Path", "Path of the file.", wide=True),
     ),
     _manifest,
 )
 TIMELINES = Columns(
-    (_NAME, TableColumn("Ready In", "Time from the pod's last start until it was ready."), _AGE),
+    (NAME, TableColumn("Ready In", "Time from the pod's last start until it was ready."), AGE),
     _timeline,
 )
 POD_METRICS = Columns(
-    (_NAME, TableColumn("Window", "Time over which the usage was measured."), _AGE),
+    (NAME, TableColumn("Window", "Time over which the usage was measured."), AGE),
     _pod_metrics,
 )
 NODE_METRICS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("CPU", "Average CPU usage."),
         TableColumn("Memory", "Memory in use."),
         TableColumn("Window", "Time over which the usage was measured."),

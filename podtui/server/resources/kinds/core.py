@@ -5,16 +5,6 @@ from __future__ import annotations
 from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies import core
 
-ENDPOINTS = Resource(
-    api_version="v1",
-    plural="endpoints",
-    singular="endpoints",
-    kind="Endpoints",
-    namespaced=True,
-    short_names=("ep",),
-    record="endpoints",
-    strategy=core.ENDPOINTS,
-)
 LIMIT_RANGES = Resource(
     api_version="v1",
     plural="limitranges",
@@ -49,20 +39,6 @@ VOLUME_CLAIMS = Resource(
     strategy=core.VOLUME_CLAIMS,
     updates={"status": core.VOLUME_CLAIM_STATUS},
 )
-REPLICATION_CONTROLLERS = Resource(
-    api_version="v1",
-    plural="replicationcontrollers",
-    singular="replicationcontroller",
-    kind="ReplicationController",
-    namespaced=True,
-    short_names=("rc",),
-    categories=("all",),
-    fields=("status.replicas",),
-    subresources={"status": ("get", "patch", "update")},
-    record="replicationcontrollers",
-    strategy=core.REPLICATION_CONTROLLERS,
-    updates={"status": core.REPLICATION_CONTROLLER_STATUS},
-)
 RESOURCE_QUOTAS = Resource(
     api_version="v1",
     plural="resourcequotas",
@@ -74,18 +50,4 @@ RESOURCE_QUOTAS = Resource(
     record="resourcequotas",
     strategy=core.RESOURCE_QUOTAS,
     updates={"status": core.RESOURCE_QUOTA_STATUS},
-)
-SERVICES = Resource(
-    api_version="v1",
-    plural="services",
-    singular="service",
-    kind="Service",
-    namespaced=True,
-    short_names=("svc",),
-    categories=("all",),
-    fields=("spec.clusterIP", "spec.type"),
-    subresources={"status": ("get", "patch", "update")},
-    record="services",
-    strategy=core.SERVICES,
-    updates={"status": core.SERVICE_STATUS},
 )

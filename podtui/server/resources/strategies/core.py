@@ -6,13 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from podtui.api.v1 import (
-    Endpoints,
     LimitRange,
     PersistentVolume,
     PersistentVolumeClaim,
-    ReplicationController,
     ResourceQuota,
-    Service,
 )
 from podtui.server.resources.strategies.strategy import (
     Strategy,
@@ -21,7 +18,6 @@ from podtui.server.resources.strategies.strategy import (
     without_status,
 )
 
-ENDPOINTS: Final = Strategy(struct=Endpoints)
 LIMIT_RANGES: Final = Strategy(struct=LimitRange)
 VOLUMES: Final = Strategy(
     struct=PersistentVolume,
@@ -35,23 +31,9 @@ VOLUME_CLAIMS: Final = Strategy(
     prepare_update=with_old_status,
 )
 VOLUME_CLAIM_STATUS: Final = replace(VOLUME_CLAIMS, prepare_update=with_old_spec)
-REPLICATION_CONTROLLERS: Final = Strategy(
-    struct=ReplicationController,
-    prepare_create=without_status,
-    prepare_update=with_old_status,
-)
-REPLICATION_CONTROLLER_STATUS: Final = replace(
-    REPLICATION_CONTROLLERS, prepare_update=with_old_spec
-)
 RESOURCE_QUOTAS: Final = Strategy(
     struct=ResourceQuota,
     prepare_create=without_status,
     prepare_update=with_old_status,
 )
 RESOURCE_QUOTA_STATUS: Final = replace(RESOURCE_QUOTAS, prepare_update=with_old_spec)
-SERVICES: Final = Strategy(
-    struct=Service,
-    prepare_create=without_status,
-    prepare_update=with_old_status,
-)
-SERVICE_STATUS: Final = replace(SERVICES, prepare_update=with_old_spec)

@@ -1,10 +1,30 @@
-"""The kinds of the group scheduling.k8s.io."""
+"""Priority classes."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from podtui.api.scheduling import PriorityClass
-from podtui.server.resources.strategies.strategy import Strategy
+from podtui.manifest.validation.priority_classes import (
+    priority_class_update,
+    validate_priority_class,
+)
+from podtui.server.encoding.decoding import Tree
+from podtui.server.resources.strategies.strategy import Strategy, with_meta
 
-PRIORITY_CLASSES: Final = Strategy(struct=PriorityClass)
+
+def _defaults(tree: Tree) -> None:
+    tree.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _prepare_create(item: PriorityClass) -> PriorityClass:
+    return with_meta(item, generation=1)
+
+
+PRIORITY_CLASSES: Final = Strategy(
+    struct=PriorityClass,
+    defaults=_defaults,
+    prepare_create=_prepare_create,
+    validate_create=validate_priority_class,
+    validate_update=priority_class_update,
+)

@@ -67,6 +67,10 @@ class Strategy(Generic[T]):
     unconditional_update: bool = True
     returns_deleted: bool = False
     """True if a deletion responds with the object instead of a ``Status``."""
+    orphans: bool = False
+    """True if a deletion without a propagation policy orphans the dependents."""
+    serial: bool = False
+    """True if writes have to wait for each other, because each depends on all objects."""
 
 
 def without_status(item: T) -> T:
@@ -80,6 +84,12 @@ def with_old_status(new: T, old: T) -> T:
     changed = cast("Any", new).spec != cast("Any", old).spec
     generation = (old.metadata.generation or 0) + int(changed)
     return with_meta(structs.replace(new, status=cast("Any", old).status), generation=generation)
+
+
+def counted(new: T, old: T) -> T:
+    """Count the generations of the spec of an object without a status."""
+    changed = cast("Any", new).spec != cast("Any", old).spec
+    return with_meta(new, generation=(old.metadata.generation or 0) + int(changed))
 
 
 def with_old_spec(new: T, old: T) -> T:

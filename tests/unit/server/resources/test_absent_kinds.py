@@ -1,4 +1,4 @@
-"""Kinds without objects, and the Service that is only read."""
+"""Kinds without objects, and the Service of the API."""
 
 from __future__ import annotations
 
@@ -73,9 +73,10 @@ async def test_an_unknown_resource_gets_what_is_served(http: aiohttp.ClientSessi
         assert status["message"] == "the server could not find the requested resource"
 
 
-async def test_the_service_of_the_api_is_read_only(
+async def test_the_service_of_the_api_is_an_ordinary_object(
     served: Served, http: aiohttp.ClientSession
 ) -> None:
+    await put_records(served.store)
     await publish_service(served.store, 6443)
     service = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
     assert (service["kind"], service["apiVersion"]) == ("Service", "v1")
@@ -83,17 +84,14 @@ async def test_the_service_of_the_api_is_read_only(
     assert port == {"name": "https", "port": 6443, "protocol": "TCP", "targetPort": 6443}
     listed = await send(http, "GET", "/api/v1/services?labelSelector=component=apiserver", 200)
     assert [one["metadata"]["name"] for one in listed["items"]] == ["kubernetes"]
-    for method, path in (
-        ("POST", SERVICES),
-        ("PUT", f"{SERVICES}/kubernetes"),
-        ("PATCH", f"{SERVICES}/kubernetes"),
-        ("DELETE", f"{SERVICES}/kubernetes"),
-    ):
-        status = await send(http, method, path, 405, {})
-        assert status["reason"] == "MethodNotAllowed"
-        assert status["message"] == f"services are read-only; {WRITABLE}"
-    await send(http, "DELETE", f"{SERVICES}/other", 404)
-    assert await send(http, "GET", f"{SERVICES}/kubernetes", 200) == service
+    service["metadata"]["labels"]["mine"] = "yes"
+    changed = await send(http, "PUT", f"{SERVICES}/kubernetes", 200, service)
+    assert changed["spec"] == service["spec"]
+    await publish_service(served.store, 6443)
+    kept = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
+    assert kept["metadata"]["labels"]["mine"] == "yes"
+    await send(http, "DELETE", f"{SERVICES}/kubernetes", 200)
+    await send(http, "GET", f"{SERVICES}/kubernetes", 404)
 
 
 async def test_the_service_keeps_its_identity_and_follows_the_port(

@@ -20,6 +20,7 @@ from served import Served
 
 from podtui.clock import SystemClock
 from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.resources.priorities import publish_system_classes
 
 NAMESPACE = "recorded"
 RECORDING = Path(__file__).with_name("recorded_writes.jsonl")
@@ -73,7 +74,8 @@ def marked(value: Any, key: str = "") -> Any:
 
 @pytest.fixture
 async def cared(served: Served) -> AsyncIterator[Served]:
-    """Serve the API with service accounts in new namespaces."""
+    """Serve the API with the system's priority classes, and service accounts in new namespaces."""
+    await publish_system_classes(served.store, SystemClock())
     async with asyncio.TaskGroup() as group:
         task = group.create_task(NamespaceCare(served.store, SystemClock()).run())
         yield served
