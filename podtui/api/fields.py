@@ -51,7 +51,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     values: tuple[str, ...] = ()
     list: Literal["", "atomic", "set", "map"] = ""
     keys: tuple[str, ...] = ()
-    map: Literal["", "atomic"] = ""
+    map: Literal["", "atomic", "granular"] = ""
     strategy: str = ""
     merge_key: str = ""
 
@@ -63,7 +63,7 @@ class Type(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str
     fields: Mapping[str, Field]
     version: str = ""
-    map: Literal["", "atomic"] = ""
+    map: Literal["", "atomic", "granular"] = ""
 
 
 @functools.cache

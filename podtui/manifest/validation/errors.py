@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from podtui.api import v1
+from podtui.api import rbac, v1
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -56,6 +56,7 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.NodeAddress: "Type Address",
     v1.LabelSelector: "matchLabels matchExpressions",
     v1.LabelSelectorRequirement: "key! operator! values",
+    rbac.RoleRef: "APIGroup Kind Name",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",
 }
 """The fields of objects as Go prints them, in order.

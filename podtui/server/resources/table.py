@@ -42,17 +42,18 @@ _COMPLETED: Final = {
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """One column; a ``wide`` one is only shown with ``-o wide``. As in Kubernetes, counts have the
-    type of texts unless ``integer`` is set."""
+    type of texts unless ``integer`` is set, and times unless ``date`` is."""
 
     name: str
     description: str
     wide: bool = False
     integer: bool = False
+    date: bool = False
 
     def definition(self) -> dict[str, object]:
         return {
             "name": self.name,
-            "type": "integer" if self.integer else "string",
+            "type": "integer" if self.integer else "date" if self.date else "string",
             "format": "name" if self.name == "Name" else "",
             "description": self.description,
             "priority": int(self.wide),
@@ -285,17 +286,17 @@ def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
     return [*cells, metrics.window]
 
 
-_NAME = TableColumn("Name", "Name of the object, unique in its namespace.")
-_AGE = TableColumn("Age", "Time since the object was created.")
+NAME = TableColumn("Name", "Name of the object, unique in its namespace.")
+AGE = TableColumn("Age", "Time since the object was created.")
 PODS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("Ready", "Number of ready containers, of all containers."),
         TableColumn("Status", "Phase of the pod, or what keeps its containers from running."),
         TableColumn(
             "Restarts", "Number of restarts of all containers, and the time since the last."
         ),
-        _AGE,
+        AGE,
         TableColumn("IP", "IP address of the pod.", wide=True),
         TableColumn("Node", "Node to which the pod is bound.", wide=True),
         TableColumn("Nominated Node", "Node on which pods were preempted for this pod.", wide=True),
@@ -305,12 +306,12 @@ PODS = Columns(
 )
 NODES = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn(
             "Status", "Whether the node is ready, and whether pods may be scheduled to it."
         ),
         TableColumn("Roles", "Roles of the node, from its labels."),
-        _AGE,
+        AGE,
         TableColumn("Version", "Version of the kubelet."),
         TableColumn("Internal-IP", "First internal IP address of the node.", wide=True),
         TableColumn("External-IP", "First external IP address of the node.", wide=True),
@@ -331,63 +332,63 @@ EVENTS = Columns(
         TableColumn("Message", "Description of the event for people."),
         TableColumn("First Seen", "Time since the event occurred first.", wide=True),
         TableColumn("Count", "Number of times that the event occurred.", wide=True),
-        TableColumn("Name", _NAME.description, wide=True),
+        TableColumn("Name", NAME.description, wide=True),
     ),
     _event,
 )
-NAMES = Columns((_NAME, _AGE), _name_and_age)
-NAMESPACES = Columns((_NAME, TableColumn("Status", "Phase of the namespace."), _AGE), _namespace)
-CONFIG_MAPS = Columns((_NAME, TableColumn("Data", "Number of keys."), _AGE), _config_map)
+NAMES = Columns((NAME, AGE), _name_and_age)
+NAMESPACES = Columns((NAME, TableColumn("Status", "Phase of the namespace."), AGE), _namespace)
+CONFIG_MAPS = Columns((NAME, TableColumn("Data", "Number of keys."), AGE), _config_map)
 SECRETS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("Type", "Type of the secret, which names the keys that it must have."),
         TableColumn("Data", "Number of keys."),
-        _AGE,
+        AGE,
     ),
     _secret,
 )
 SERVICE_ACCOUNTS = NAMES
 SERVICES = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("Type", "Type of the service."),
         TableColumn("Cluster-IP", "First IP address of the service in the cluster."),
         TableColumn("External-IP", "IP addresses outside of the cluster."),
         TableColumn("Port(s)", "Ports of the service, with their protocols."),
-        _AGE,
+        AGE,
         TableColumn("Selector", "Labels of the pods behind the service.", wide=True),
     ),
     _service,
 )
-LEASES = Columns((_NAME, TableColumn("Holder", "Identity of the lease's holder."), _AGE), _lease)
+LEASES = Columns((NAME, TableColumn("Holder", "Identity of the lease's holder."), AGE), _lease)
 RUNTIME_CLASSES = Columns(
-    (_NAME, TableColumn("Handler", "Runtime of the engine that runs the pods."), _AGE),
+    (NAME, TableColumn("Handler", "Runtime of the engine that runs the pods."), AGE),
     _runtime_class,
 )
 MANIFESTS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("State", "Result of reading the file."),
         TableColumn("Pod", "Pod that the file defines."),
         TableColumn("Errors", "Number of errors in the file.", integer=True),
         TableColumn("Warnings", "Number of warnings about the file.", integer=True),
-        _AGE,
+        AGE,
         TableColumn("Path", "Path of the file.", wide=True),
     ),
     _manifest,
 )
 TIMELINES = Columns(
-    (_NAME, TableColumn("Ready In", "Time from the pod's last start until it was ready."), _AGE),
+    (NAME, TableColumn("Ready In", "Time from the pod's last start until it was ready."), AGE),
     _timeline,
 )
 POD_METRICS = Columns(
-    (_NAME, TableColumn("Window", "Time over which the usage was measured."), _AGE),
+    (NAME, TableColumn("Window", "Time over which the usage was measured."), AGE),
     _pod_metrics,
 )
 NODE_METRICS = Columns(
     (
-        _NAME,
+        NAME,
         TableColumn("CPU", "Average CPU usage."),
         TableColumn("Memory", "Memory in use."),
         TableColumn("Window", "Time over which the usage was measured."),

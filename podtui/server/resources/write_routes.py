@@ -34,6 +34,7 @@ from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import admission, check_deletion, update_admission
 from podtui.server.resources.deletion import delete_record, propagation, update_record
+from podtui.server.resources.escalation import escalation_check
 from podtui.server.resources.objects import RecordedObjects
 from podtui.server.resources.options import delete_options, precondition_failure, write_options
 from podtui.server.resources.patches import (
@@ -233,6 +234,8 @@ class WriteRoutes(Generic[T]):
     async def _create(self, write: Write[T], item: T) -> T:
         """Store a new object. Only an applied configuration has managedFields already."""
         item = write.created(item, self._clock.now())
+        check_escalation = await escalation_check(write.request)
+        check_escalation(item, None)
         name = item.metadata.name
         prefix = "" if name else item.metadata.generateName
         for _ in range(_MAX_NAME_ATTEMPTS if prefix else 1):
@@ -286,12 +289,15 @@ class WriteRoutes(Generic[T]):
         """Raises `NotFound` and `StatusError`."""
 
         def updated(old: T) -> T:
-            new = write.prepared_update(change(old), old)
+            new = change(old)
+            check_escalation(new, old)
+            new = write.prepared_update(new, old)
             admit(new, old)
             write.answer.warnings.extend(write.strategy.warnings(new, old))
             return new
 
         old = await self._stored(write.namespace, write.name)
+        check_escalation = await escalation_check(write.request)
         admit = await update_admission(write.subresource, old, self._records)
         if write.subresource == "ephemeralcontainers" and isinstance(old, Pod) and is_mirror(old):
             return await self._debug_static(write, old, change(old))
