@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -80,15 +81,16 @@ _OPTIONAL_BY_VALUE: Final = frozenset(
 _REQUIRED_BY_POINTER: Final = frozenset({("ScaleIOVolumeSource", "secretRef")})
 
 
-def _shape(annotation: str) -> Shape:
+def _shape(annotation: str, names: Mapping[str, Any]) -> Shape:
+    """``names`` are those of the module with the annotation."""
     text = annotation.removesuffix(" | None")
     if text in _SCALARS:
         return Shape(_SCALARS[text])
     if (match := _LIST.fullmatch(text)) is not None:
-        return Shape(Form.LIST, item=_shape(match[1]))
+        return Shape(Form.LIST, item=_shape(match[1], names))
     if (match := _MAP.fullmatch(text)) is not None:
-        return Shape(Form.MAP, item=_shape(match[1]))
-    struct: type[v1.Struct] = getattr(v1, text)
+        return Shape(Form.MAP, item=_shape(match[1], names))
+    struct: type[v1.Struct] = names[text]
     return Shape(Form.OBJECT, struct=struct)
 
 
@@ -96,10 +98,11 @@ def _shape(annotation: str) -> Shape:
 def fields(struct: type[v1.Struct]) -> Mapping[str, StructField]:
     """Return the fields of a struct by wire name."""
     annotations: dict[str, str] = struct.__annotations__
+    names = vars(sys.modules[struct.__module__])
     by_name: dict[str, StructField] = {}
     for info in msgspec.structs.fields(struct):
         annotation, key = annotations[info.name], (struct.__name__, info.name)
-        shape = _shape(annotation)
+        shape = _shape(annotation, names)
         optional = annotation.endswith("| None") and key not in _OPTIONAL_BY_VALUE
         by_name[info.encode_name] = StructField(
             info.encode_name,
