@@ -43,7 +43,10 @@ def validate_cluster_role(item: ClusterRole) -> Errors:
             why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             yield required(path, why)
         for index, selector in enumerate(item.aggregationRule.clusterRoleSelectors):
-            yield from label_selector(selector, f"{path}[{index}]")
+            errors = list(label_selector(selector, f"{path}[{index}]"))
+            yield from errors
+            if errors:
+                yield invalid(f"{path}[{index}]", None, "invalid label selector.")
 
 
 def _rule(rule: PolicyRule, path: str, *, namespaced: bool) -> Errors:

@@ -53,14 +53,14 @@ class Decision:
 @dataclass(frozen=True, slots=True)
 class Grant:
     """The rules that a binding gives to one subject. ``order`` has the number of the binding and
-    that of the subject; ``namespace`` is empty for all namespaces. ``error`` says that the role
+    that of the subject; ``namespace`` is empty for all namespaces. ``rules`` is None if the role
     does not exist."""
 
     order: tuple[int, int]
     namespace: str
     source: str
-    rules: Rules
-    error: str
+    role: RoleRef
+    rules: Rules | None
 
 
 # --- one rule
@@ -189,13 +189,10 @@ class Policy:
 
     def _add(self, number: int, binding: ClusterRoleBinding | RoleBinding) -> None:
         namespace = binding.metadata.namespace
-        try:
-            rules, error = self.role_rules(binding.roleRef, namespace), ""
-        except LookupError as missing:
-            rules, error = (), str(missing)
+        rules = self.role_rules(binding.roleRef, namespace)
         for position, subject in enumerate(binding.subjects):
-            source = _source(binding, subject)
-            grant = Grant((number, position), namespace, source, rules, error)
+            order, source = (number, position), _source(binding, subject)
+            grant = Grant(order, namespace, source, binding.roleRef, rules)
             match subject.kind:
                 case "User":
                     self._users[subject.name].append(grant)
@@ -207,35 +204,29 @@ class Policy:
                 case _:
                     pass
 
-    def role_rules(self, role: RoleRef, namespace: str) -> Rules:
-        """Return the rules of a role that a binding refers to; ``namespace`` is the binding's.
-        Raises `LookupError`."""
-        rules = (
-            self._cluster_roles.get(role.name)
-            if role.kind == "ClusterRole"
-            else self._roles.get((namespace, role.name))
-        )
-        if rules is None:
-            raise LookupError(f"{role.kind.lower()}.{GROUP} {quoted(role.name)} not found")
-        return rules
+    def role_rules(self, role: RoleRef, namespace: str) -> Rules | None:
+        """Return the rules of a role that a binding refers to; None if it does not exist.
+        ``namespace`` is that of the binding."""
+        if role.kind == "ClusterRole":
+            return self._cluster_roles.get(role.name)
+        return self._roles.get((namespace, role.name))
 
     def decide(self, user: User, wanted: Attributes) -> Decision:
         if MASTERS in user.groups:
             return Decision(True)
-        errors: list[str] = []
+        missing: list[RoleRef] = []
         for grant in self._grants(user, wanted.namespace):
-            if any(rule_allows(rule, wanted) for rule in grant.rules):
+            if grant.rules is None:
+                missing.append(grant.role)
+            elif any(rule_allows(rule, wanted) for rule in grant.rules):
                 return Decision(True, f"RBAC: allowed by {grant.source}")
-            if grant.error:
-                errors.append(grant.error)
-        return Decision(False, f"RBAC: {aggregated(errors)}" if errors else "")
+        return Decision(False, f"RBAC: {not_found(missing)}" if missing else "")
 
-    def rules_of(self, user: User, namespace: str) -> tuple[Rules, str]:
-        """Return the rules that apply to a user in a namespace, and which roles do not exist."""
+    def rules_of(self, user: User, namespace: str) -> tuple[Rules, list[RoleRef]]:
+        """Return the rules that apply to a user in a namespace, and the roles that do not exist."""
         grants = self._grants(user, namespace)
-        errors = [grant.error for grant in grants if grant.error]
-        rules = tuple(rule for grant in grants for rule in grant.rules)
-        return rules, aggregated(errors) if errors else ""
+        missing = [grant.role for grant in grants if grant.rules is None]
+        return tuple(rule for grant in grants for rule in grant.rules or ()), missing
 
     def _grants(self, user: User, namespace: str) -> Iterable[Grant]:
         """Return the grants in the order of the bindings; of a binding, that of the first subject
@@ -248,6 +239,13 @@ class Policy:
             if grant.namespace in ("", namespace):
                 first.setdefault(grant.order[0], grant)
         return first.values()
+
+
+def not_found(roles: Iterable[RoleRef]) -> str:
+    """Return the authorizer's error about roles that do not exist."""
+    return aggregated(
+        f"{role.kind.lower()}.{GROUP} {quoted(role.name)} not found" for role in roles
+    )
 
 
 def _source(binding: ClusterRoleBinding | RoleBinding, subject: Subject) -> str:

@@ -21,7 +21,7 @@ from podtui.manifest.validation.errors import FieldError, invalid, required
 from podtui.pki.tokens import InvalidToken
 from podtui.server.auth.access import USER
 from podtui.server.auth.attributes import Attributes
-from podtui.server.auth.rbac import AUTHORIZER
+from podtui.server.auth.rbac import AUTHORIZER, not_found
 from podtui.server.auth.service_accounts import (
     DEFAULT_SECONDS,
     LEAST_SECONDS,
@@ -159,7 +159,7 @@ class ReviewRoutes:
         if not spec.namespace:
             raise bad_request("no namespace on request")
         policy = await request.app[AUTHORIZER].policy()
-        rules, problem = policy.rules_of(request[USER], spec.namespace)
+        rules, missing = policy.rules_of(request[USER], spec.namespace)
         resources = ("verbs", "apiGroups", "resources", "resourceNames")
         status = {
             "resourceRules": [_parts(rule, resources) for rule in rules if rule.resources],
@@ -168,8 +168,8 @@ class ReviewRoutes:
             ],
             "incomplete": False,
         }
-        if problem:
-            status["evaluationError"] = problem
+        if missing:
+            status["evaluationError"] = not_found(missing)
         return _created({**tree, "spec": {}, "status": status})
 
     # --- authentication

@@ -18,9 +18,9 @@ from podtui.server.auth.access import ATTRIBUTES, USER
 from podtui.server.auth.attributes import Attributes
 from podtui.server.auth.rbac import AUTHORIZER, GROUP, Policy, described, go_list, missing_rules
 from podtui.server.auth.users import MASTERS, User
-from podtui.server.status import forbidden, not_found
+from podtui.server.status import bad_request, forbidden, not_found
 from podtui.store.resources import Object
-from podtui.text.go_format import quoted
+from podtui.text.go_format import aggregated, quoted
 
 Check = Callable[[Object, Object | None], None]
 _EVERYTHING: Final = (
@@ -93,20 +93,21 @@ class _Writer:
 
     def check_binding(self, plural: str, binding: RoleBinding | ClusterRoleBinding) -> None:
         role, namespace = binding.roleRef, self._request.namespace
-        roles = f"{role.kind.lower()}s"
+        if role.kind not in ("ClusterRole", "Role"):
+            raise bad_request(f"unsupported role reference kind: {quoted(role.kind)}")
         bind = Attributes(
             verb="bind",
             group=role.apiGroup,
             namespace=namespace,
-            resource=roles,
+            resource=f"{role.kind.lower()}s",
             name=role.name,
         )
         if self._policy.decide(self._user, bind).allowed:
             return
-        try:
-            rules = self._policy.role_rules(role, namespace)
-        except LookupError as error:
-            raise not_found(roles, role.name, GROUP) from error
+        rules = self._policy.role_rules(role, namespace)
+        if rules is None:
+            # The API server names the resource of the request.
+            raise not_found(plural, role.name, GROUP)
         self._check_rules(plural, binding, rules)
 
     def _may_escalate(self) -> bool:
@@ -115,7 +116,7 @@ class _Writer:
 
     def _check_rules(self, plural: str, item: Object, rules: Iterable[PolicyRule]) -> None:
         user = self._user
-        owned, problem = self._policy.rules_of(user, self._request.namespace)
+        owned, unknown = self._policy.rules_of(user, self._request.namespace)
         missing = missing_rules(owned, rules)
         if not missing:
             return
@@ -123,8 +124,9 @@ class _Writer:
             f"user {quoted(user.name)} (groups={go_list(user.groups)}) is attempting to grant RBAC"
             f" permissions not currently held:\n{described(missing)}"
         )
-        if problem:
-            why += f"; resolution errors: [{problem}]"
+        if unknown:
+            names = (f"{plural}.{GROUP} {quoted(role.name)} not found" for role in unknown)
+            why += f"; resolution errors: [{aggregated(names)}]"
         raise forbidden(plural, item.metadata.name, why, GROUP)
 
 

@@ -144,7 +144,7 @@ class Write(Generic[T]):
         """Return the parts of a patched document that changed, and those that did not. The latter
         are valid already: to decode a pod's spec and status takes longer than most patches."""
         before = {} if old is None else self.patches.document(old)
-        if self.resource.from_wire is not None or before.keys() - document.keys():
+        if self.resource.to_wire is not None or before.keys() - document.keys():
             return document, {}
         changed: Tree = {}
         same: Tree = {}
@@ -227,7 +227,7 @@ class Write(Generic[T]):
         yield from self.strategy.validate_update(new, old)
 
     def _check_namespace(self, meta: ObjectMeta) -> None:
-        if meta.namespace not in ("", self.namespace):
+        if self.resource.namespaced and meta.namespace not in ("", self.namespace):
             raise bad_request(
                 "the namespace of the provided object does not match the namespace sent on the"
                 " request"

@@ -5,13 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.times import since
+from podtui.server.encoding.decoding import Tree
 from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies import rbac
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 
 _VERSION: Final = "rbac.authorization.k8s.io/v1"
+
+
+def _to_wire(item: Role | ClusterRole) -> Tree:
+    """The API always writes the rules of a role."""
+    kind = type(item).__name__
+    return {"kind": kind, "apiVersion": _VERSION, "rules": None, **msgspec.to_builtins(item)}
 
 
 def _role(item: Role | ClusterRole, now: datetime) -> list[Cell]:
@@ -54,6 +63,7 @@ CLUSTER_ROLES = Resource(
     namespaced=False,
     columns=_ROLE_COLUMNS,
     record="clusterroles",
+    to_wire=_to_wire,
     strategy=rbac.CLUSTER_ROLES,
 )
 CLUSTER_ROLE_BINDINGS = Resource(
@@ -74,6 +84,7 @@ ROLES = Resource(
     namespaced=True,
     columns=_ROLE_COLUMNS,
     record="roles",
+    to_wire=_to_wire,
     strategy=rbac.ROLES,
 )
 ROLE_BINDINGS = Resource(
