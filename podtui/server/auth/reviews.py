@@ -161,7 +161,7 @@ class ReviewRoutes:
         policy = await request.app[AUTHORIZER].policy()
         rules, missing = policy.rules_of(request[USER], spec.namespace)
         resources = ("verbs", "apiGroups", "resources", "resourceNames")
-        status = {
+        status: Tree = {
             "resourceRules": [_parts(rule, resources) for rule in rules if rule.resources],
             "nonResourceRules": [
                 _parts(rule, ("verbs", "nonResourceURLs")) for rule in rules if rule.nonResourceURLs

@@ -115,7 +115,7 @@ async def test_requests_that_are_refused(tmp_path: Path) -> None:
     """With credentials they are recorded, without they are not."""
     async with audited(tmp_path) as world:
         for token, headers, code in (
-            ("", {}, 401),
+            ("", {}, 403),
             ("wrong", {}, 401),
             (TOKEN, {"Impersonate-User": "jane", "Impersonate-Group": "dev"}, 403),
             (TOKEN, {}, 404),
