@@ -106,6 +106,16 @@ def _authorize(user: User, wanted: Attributes, policy: Policy) -> None:
             raise forbidden(wanted.resource, wanted.name, decision.reason)
 
 
+async def check_creation(request: web.Request) -> None:
+    """Check that the user of an update or patch may also create the object. Raises `StatusError`
+    403."""
+    policy = await request.app[AUTHORIZER].policy()
+    wanted = replace(request[ATTRIBUTES], verb="create")
+    decision = policy.decide(request[USER], wanted)
+    if not decision.allowed:
+        raise refused(request[USER], wanted, decision.reason)
+
+
 def host_name(host: str) -> str:
     """Return the name or address in a ``Host`` header, without the port; empty if it has none."""
     if host.startswith("["):

@@ -29,6 +29,7 @@ from podtui.api.v1 import (
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, InvalidUpdate, NotFound
 from podtui.patching.errors import go_text
+from podtui.server.auth.access import check_creation
 from podtui.server.encoding.decoding import Tree
 from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
@@ -283,6 +284,7 @@ class WriteRoutes(Generic[T]):
         except NotFound:
             if new is None:
                 raise
+            await check_creation(write.request)
             return write.answer.response(await self._create(write, new()), 201)
 
     async def _change(self, write: Write[T], change: Callable[[T], T]) -> T:

@@ -118,6 +118,26 @@ async def test_a_rule_for_one_object(robot: Robot) -> None:
     assert await robot.code("DELETE", PODS, params={"fieldSelector": "metadata.name=web"}) == 403
 
 
+async def test_an_update_that_creates_needs_the_verb_create(robot: Robot) -> None:
+    await robot.allow("writer", rule("update patch", "leases", "coordination.k8s.io"))
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/new"
+    body = {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "new"},
+    }  # fmt: skip
+    refusal = (
+        'leases.coordination.k8s.io "new" is forbidden: User "system:serviceaccount:default:robot"'
+        ' cannot create resource "leases" in API group "coordination.k8s.io" in the namespace'
+        ' "default"'
+    )
+    apply = {"Content-Type": "application/apply-patch+yaml"}
+    patch = {"json": body, "headers": apply, "params": {"fieldManager": "m"}}
+    assert await robot.ask("PUT", path, json=body) == (403, refusal)
+    assert await robot.ask("PATCH", path, **patch) == (403, refusal)
+    await robot.allow("creator", rule("create", "leases", "coordination.k8s.io"))
+    assert await robot.code("PUT", path, json=body) == 201
+    assert await robot.code("PATCH", path, **patch) == 200
+
+
 async def test_a_session_needs_the_verb_create(robot: Robot) -> None:
     """A WebSocket is a GET request."""
     await robot.allow("reader", rule("get", "pods/exec pods/log pods/portforward pods/attach"))
