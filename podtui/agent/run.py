@@ -70,6 +70,8 @@ from podtui.server.kubelet_api.what_if import (
     Simulator,
     WhatIfRoutes,
 )
+from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
+from podtui.server.resources.default_roles import DefaultRoles
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare
@@ -225,6 +227,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
 
         await namespaces.prepare()
         await publish_system_classes(store, clock)
+        await DefaultRoles(store, clock).prepare()
+        aggregation = ClusterRoleAggregation(store, clock)
+        await aggregation.aggregate()
         await publish_service(store, config.endpoint_port)
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
@@ -235,6 +240,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 "expiry of events": store.run,
                 "namespaces": namespaces.run,
                 "token secrets": secrets.run,
+                "cluster role aggregation": aggregation.run,
                 "node taints": NodeLifecycle(store, clock).run,
                 "garbage collector": GarbageCollector(store, clock).run,
                 "taint eviction": TaintEviction(store, clock).run,

@@ -63,7 +63,7 @@ class Type(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str
     fields: Mapping[str, Field]
     version: str = ""
-    map: Literal["", "atomic"] = ""
+    map: Literal["", "atomic", "granular"] = ""
 
 
 @functools.cache

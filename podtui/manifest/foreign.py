@@ -40,7 +40,7 @@ _USE_HOST_PORT: Final = (
 ) + _MOVE_OUT
 _USE_VOLUME: Final = f"use a hostPath or emptyDir volume in the Pod; {_MOVE_OUT}"
 _ACCOUNT: Final = f"a static pod has no service account; use it with API pods; {_MOVE_OUT}"
-_NO_RULES: Final = f"podtui has no RBAC rules; {_MOVE_OUT}"
+_NO_RULES: Final = f"create it with kubectl, in the API; {_MOVE_OUT}"
 _ADVICE: Final = {
     "Service": _USE_HOST_PORT,
     "Ingress": _USE_HOST_PORT,

@@ -11,6 +11,7 @@ from podtui.clock import Clock, SystemClock
 from podtui.server.audit import AuditLog
 from podtui.server.auth.access import Access
 from podtui.server.auth.attributes import parse_attributes
+from podtui.server.auth.rbac import AUTHORIZER, Authorizer
 from podtui.server.encoding.media_types import compressed_responses, yaml_responses
 from podtui.server.kubelet_api.files import FileRoutes
 from podtui.server.kubelet_api.kubelet import KubeletRoutes
@@ -79,6 +80,7 @@ def build_app(
         client_max_size=LARGEST_BODY + 1,
     )
     app[STREAMS] = streams
+    app[AUTHORIZER] = Authorizer(records)
     if audit is not None:
         app.on_response_prepare.append(audit.on_response)
     app.on_response_prepare.append(add_warning)

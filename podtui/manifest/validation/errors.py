@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from podtui.api import batch, policy, v1
+from podtui.api import batch, policy, rbac, v1
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -66,6 +66,7 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     batch.UncountedTerminatedPods: "Succeeded* Failed*",
     v1.LabelSelector: "matchLabels matchExpressions",
     v1.LabelSelectorRequirement: "key! operator! values",
+    rbac.RoleRef: "APIGroup Kind Name",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",
 }
 """The fields of objects as Go prints them, in order.

@@ -203,7 +203,7 @@ class _Target:
     go_path: str
 
     @property
-    def facts(self) -> facts.Field | None:
+    def field_facts(self) -> facts.Field | None:
         """The facts about the field."""
         type_facts = facts.types().get(self.struct)
         return None if type_facts is None else type_facts.fields.get(self.name)
@@ -211,12 +211,16 @@ class _Target:
     @property
     def fact(self) -> str:
         """The type of the field, as `podtui.api.fields` names it."""
-        return "" if self.facts is None else self.facts.type
+        return "" if self.field_facts is None else self.field_facts.type
 
     @property
     def omits_zero(self) -> bool:
         """True if Go does not distinguish 0 or false from an absent value, and omits it."""
-        return self.facts is not None and not self.facts.pointer and not self.facts.required
+        return (
+            self.field_facts is not None
+            and not self.field_facts.pointer
+            and not self.field_facts.required
+        )
 
     def go_type(self, shape: Shape) -> str:
         if shape.form is Form.LIST and shape.item is not None:

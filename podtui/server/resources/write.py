@@ -257,7 +257,7 @@ class Write(Generic[T]):
         yield from self.strategy.validate_update(new, old)
 
     def _check_namespace(self, meta: ObjectMeta) -> None:
-        if meta.namespace not in ("", self.namespace):
+        if self.resource.namespaced and meta.namespace not in ("", self.namespace):
             raise bad_request(
                 "the namespace of the provided object does not match the namespace sent on the"
                 " request"
