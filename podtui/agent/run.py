@@ -39,6 +39,7 @@ from podtui.api.v1 import Pod
 from podtui.client.api_client import ApiClient
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
+from podtui.controllers.manager import AGENT, controller_jobs
 from podtui.errors import AgentClash, PodtuiError, first_error
 from podtui.kubelet.admission.plan import plan_of, pods_to_admit
 from podtui.kubelet.kubelet import Kubelet
@@ -254,6 +255,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 client = UnixClient(settings.socket_path, clock=clock)
                 stack.push_async_callback(client.close)
                 jobs["scheduler"] = partial(run_scheduler, client, settings, clock)
+            if settings.enableControllers:
+                manager = UnixClient(settings.socket_path, clock=clock, agent=AGENT)
+                stack.push_async_callback(manager.close)
+                jobs |= controller_jobs(manager, clock)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [

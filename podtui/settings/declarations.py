@@ -222,6 +222,13 @@ class Settings(Struct, frozen=True, kw_only=True):
             "choose a node for pods that are created without one ([scheduler](scheduler.md))",
         ),
     ] = True
+    enableControllers: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "run the [controllers](controllers.md) of Deployments and other kinds",
+        ),
+    ] = True
     maxPods: Annotated[int, Setting(values.positive, "the maximum number of pods on the node")] = (
         110
     )

@@ -141,9 +141,7 @@ DAEMON_SETS = Resource(
             TableColumn("Desired", "Number of nodes that should run a pod.", type="integer"),
             TableColumn("Current", "Number of nodes that run a pod and should.", type="integer"),
             TableColumn("Ready", "Number of nodes with a ready pod.", type="integer"),
-            TableColumn(
-                "Up-to-date", "Number of nodes with the newest pod.", type="integer"
-            ),
+            TableColumn("Up-to-date", "Number of nodes with the newest pod.", type="integer"),
             TableColumn("Available", "Number of nodes with an available pod.", type="integer"),
             TableColumn("Node Selector", "Labels of the nodes that run a pod."),
             AGE,
