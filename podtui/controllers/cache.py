@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from podtui.api.v1 import ObjectMeta, OwnerReference
 from podtui.client.protocol import Changed, Delta, Lost, Object, Removed, Synced
@@ -22,6 +22,8 @@ T = TypeVar("T", bound=Object)
 Kind = type[Object]
 Key = tuple[str, str]
 """Namespace and name."""
+_NOBODY: Final = ""
+"""Stands for the UID of the owner of objects that no owner controls."""
 Observer = Callable[[Object | None, Object | None], None]
 """Called with an object before and after a change; None if it did not or does not exist."""
 
@@ -79,6 +81,16 @@ class Cache:
         owned = self._owned[kind].get(uid)
         return [] if owned is None else cast("list[T]", [*owned.values()])
 
+    def claimable(self, kind: type[T], owner: Object) -> list[T]:
+        """Return the objects that ``owner`` controls, and those of its namespace that no owner
+        controls."""
+        namespace = owner.metadata.namespace
+        orphans = self.owned(kind, _NOBODY)
+        return [
+            *self.owned(kind, owner.metadata.uid),
+            *(item for item in orphans if item.metadata.namespace == namespace),
+        ]
+
     # --- changes
 
     def put(self, item: Object) -> None:
@@ -127,12 +139,13 @@ class Cache:
 
     def _index(self, kind: Kind, key: Key, before: Object | None, after: Object | None) -> None:
         owned = self._owned[kind]
-        if (owner := controller_of(before)) is not None:
-            owned[owner.uid].pop(key, None)
-            if not owned[owner.uid]:
-                del owned[owner.uid]
-        if after is not None and (owner := controller_of(after)) is not None:
-            owned[owner.uid][key] = after
+        if before is not None:
+            uid = _owner_uid(before)
+            owned[uid].pop(key, None)
+            if not owned[uid]:
+                del owned[uid]
+        if after is not None:
+            owned[_owner_uid(after)][key] = after
 
     def _notify(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         for observer in self._observers[kind]:
@@ -165,6 +178,11 @@ def version(item: Object) -> int:
     """Return the resource version as a number, by which versions of an object are compared."""
     text = item.metadata.resourceVersion
     return int(text) if text.isdecimal() else 0
+
+
+def _owner_uid(item: Object) -> str:
+    owner = controller_of(item)
+    return _NOBODY if owner is None else owner.uid
 
 
 def controller_of(item: Object | None) -> OwnerReference | None:
