@@ -2,8 +2,8 @@
 
 A controller must see its own writes, or it would create the same pods twice. Real controllers count
 the changes that they expect. Here, the answer of a write is put into the cache at once, and a later
-watch event with an older version is ignored. Deleted objects are remembered by their UIDs until the
-watch reports the deletion, so that a late change does not bring them back.
+watch event with an older version is ignored. Deleted objects are remembered by their UIDs, so that
+the late answer of a write, or a late change that a watch reports, does not bring them back.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ T = TypeVar("T", bound=Object)
 Kind = type[Object]
 Key = tuple[str, str]
 """Namespace and name."""
+_MAX_DELETED: Final = 10_000
 _NOBODY: Final = ""
 """Stands for the UID of the owner of objects that no owner controls."""
 Observer = Callable[[Object | None, Object | None], None]
@@ -42,7 +43,7 @@ class Cache:
         self._owned: dict[Kind, defaultdict[str, dict[Key, Object]]] = {}
         self._observers: defaultdict[Kind, list[Observer]] = defaultdict(list)
         self._deleted: dict[str, None] = {}
-        """The UIDs of objects that were deleted by a write, until the watch reports it."""
+        """The UIDs of the objects that were deleted last."""
         self._listed: dict[Kind, asyncio.Event] = {}
 
     def add_kind(self, kind: Kind) -> None:
@@ -107,13 +108,10 @@ class Cache:
         self._notify(kind, before, item)
 
     def remove(self, item: Object) -> None:
-        """Remove an object, as the watch reports it."""
-        self._deleted.pop(item.metadata.uid, None)
-        self._drop(item)
-
-    def mark_deleted(self, item: Object) -> None:
-        """Remove an object that a write has deleted, before the watch reports it."""
+        """Remove an object that a write has deleted, or that a watch reports as deleted."""
         self._deleted[item.metadata.uid] = None
+        if len(self._deleted) > _MAX_DELETED:
+            del self._deleted[next(iter(self._deleted))]
         self._drop(item)
 
     def replace(self, kind: Kind, items: Iterable[Object]) -> None:
@@ -121,7 +119,6 @@ class Cache:
         listed = {(item.metadata.namespace, item.metadata.name): item for item in items}
         for key, item in list(self._objects[kind].items()):
             if key not in listed:
-                self._deleted.pop(item.metadata.uid, None)
                 self._drop(item)
         for item in listed.values():
             self.put(item)

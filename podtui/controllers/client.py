@@ -81,10 +81,10 @@ class ControllerClient:
         except ApiError as error:
             if error.code != 404:
                 raise
-            self._cache.mark_deleted(item)
+            self._cache.remove(item)
             return
         if msgspec.json.decode(body, type=_Typed).kind == "Status":
-            self._cache.mark_deleted(item)
+            self._cache.remove(item)
         else:
             self._cache.put(kind_of(kind).decode(body))
 
