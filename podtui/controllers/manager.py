@@ -12,6 +12,7 @@ from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
+from podtui.controllers.deployments import DeploymentController
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Controller, run_controller
 from podtui.controllers.replica_sets import ReplicaSetController
@@ -43,6 +44,7 @@ def _controllers(
     cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
 ) -> list[Controller]:
     return [
+        DeploymentController(cache, writer, events, clock),
         ReplicaSetController(ReplicaSet, "replicaset-controller", cache, writer, events, clock),
         ReplicaSetController(
             ReplicationController, "replication-controller", cache, writer, events, clock
