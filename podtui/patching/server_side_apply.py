@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from podtui.api.fields import LIST, types
 from podtui.patching.errors import ApplyConflict, Conflict, PatchError
@@ -52,8 +53,15 @@ _NEVER_MANAGED: Final = field_set(
     "metadata.managedFields",
     "metadata.resourceVersion",
 )
-_BY_VALUE: Final = ("metadata", "spec", "status")
-"""Parts that every object of a kind has, though they may be empty."""
+_NOT_BY_STATUS: Final = {
+    "Deployment": ("metadata.labels",),
+    "Pod": ("metadata.deletionTimestamp", "metadata.ownerReferences"),
+}
+"""Parts of the metadata that a request for the status does not change, by type."""
+_WRITTEN: Final = frozenset({("StatefulSetSpec", "serviceName")})
+"""Optional texts that the API writes even if they are empty."""
+_ZEROS: Final[Mapping[str, str | int]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
+Parts: TypeAlias = Mapping[str, "Parts | str | int | None"]
 
 
 def apply(
@@ -296,8 +304,7 @@ def _set_last_applied(document: Object, applied: Object) -> None:
 def _ignored(schema: str, subresource: str) -> FieldSet:
     """Return the fields that a request to a (sub)resource cannot change."""
     if subresource == "status":
-        pod = ("metadata.deletionTimestamp", "metadata.ownerReferences")
-        return field_set("spec", *(pod if schema == "Pod" else ()))
+        return field_set("spec", *_NOT_BY_STATUS.get(schema, ()))
     return field_set("status") if "status" in types()[schema].fields else FieldSet()
 
 
@@ -306,13 +313,7 @@ def _prepared(schema: str, document: Object | None) -> Object:
 
     Its parts share the values of ``document``, which is unchanged.
     """
-    prepared = {**(document or {})}
-    for name in _BY_VALUE:
-        required = _required_lists(schema, name)
-        if required is None:
-            continue
-        part = prepared.get(name)
-        prepared[name] = {**required, **cast(Object, part)} if isinstance(part, dict) else required
+    prepared = _completed(_parts(schema), document or {})
     metadata = {**_metadata(prepared)}
     metadata.pop("managedFields", None)
     if "metadata" in prepared:
@@ -320,13 +321,31 @@ def _prepared(schema: str, document: Object | None) -> Object:
     return prepared
 
 
-def _required_lists(schema: str, part: str) -> Object | None:
-    """Return the lists that a part of an object always has, as null; None without such a part."""
-    field = types()[schema].fields.get(part)
-    if field is None:
-        return None
-    fields = types()[field.type].fields.items()
-    return {name: None for name, item in fields if item.required and item.type.startswith(LIST)}
+def _completed(parts: Parts, document: Object) -> Object:
+    completed = {**document}
+    for name, inner in parts.items():
+        if isinstance(inner, Mapping):
+            part = document.get(name)
+            completed[name] = _completed(inner, cast(Object, part) if part else {})
+        else:
+            completed.setdefault(name, inner)
+    return completed
+
+
+@functools.cache
+def _parts(schema: str) -> Parts:
+    """Return the parts that every object of a type has in Go, though they may be empty: objects
+    that are not held by pointer, with their own parts; required lists, which are null; and required
+    texts and numbers."""
+    parts: dict[str, Parts | str | int | None] = {}
+    for name, field in types()[schema].fields.items():
+        if field.type in types() and not field.pointer:
+            parts[name] = _parts(field.type)
+        elif field.required and field.type.startswith(LIST):
+            parts[name] = None
+        elif (field.required or (schema, name) in _WRITTEN) and field.type in _ZEROS:
+            parts[name] = _ZEROS[field.type]
+    return parts
 
 
 def _finished(live: Object | None, document: Object, managers: Managers) -> Object:
