@@ -112,6 +112,15 @@ ALWAYS_WRITTEN = {
     ("PodDisruptionBudgetStatus", "disruptionsAllowed"),
     ("PodDisruptionBudgetStatus", "expectedPods"),
     ("PriorityClass", "value"),
+    ("StatefulSetStatus", "availableReplicas"),
+}
+# Fields that Go holds by pointer, so that the API tells an absent value from an empty one.
+BY_POINTER = {
+    ("ControllerRevision", "data"),
+    ("DaemonSetSpec", "selector"),
+    ("DeploymentSpec", "selector"),
+    ("ReplicaSetSpec", "selector"),
+    ("StatefulSetSpec", "selector"),
 }
 # Kinds whose status is never empty when it is written.
 NEVER_EMPTY = ("Pod", "Node", "Namespace")
@@ -213,6 +222,8 @@ def member(schema: Schema, name: str, wire: str, prop: dict[str, Any]) -> tuple[
         return plain, f"factory {plain}" if written else f"{plain}()"
     if owner.endswith("Status") and required and plain == "int" and owner != "ContainerStatus":
         return plain, "factory int"
+    if (owner, wire) in BY_POINTER:
+        return f"{plain} | None", "None"
     if (owner, wire) in ALWAYS_WRITTEN and plain == "int":
         return plain, "factory int"
     if (owner, wire) in ALWAYS_WRITTEN:

@@ -23,7 +23,7 @@ from podtui.api.v1 import (
 
 class ControllerRevision(Struct, frozen=True, kw_only=True):
     apiVersion: str = ""
-    data: dict[str, Any] = {}
+    data: dict[str, Any] | None = None
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     revision: int
@@ -42,7 +42,7 @@ class DaemonSetUpdateStrategy(Struct, frozen=True, kw_only=True):
 class DaemonSetSpec(Struct, frozen=True, kw_only=True):
     minReadySeconds: int | None = None
     revisionHistoryLimit: int | None = None
-    selector: LabelSelector
+    selector: LabelSelector | None = None
     template: PodTemplateSpec
     updateStrategy: DaemonSetUpdateStrategy = field(default_factory=DaemonSetUpdateStrategy)
 
@@ -92,7 +92,7 @@ class DeploymentSpec(Struct, frozen=True, kw_only=True):
     progressDeadlineSeconds: int | None = None
     replicas: int | None = None
     revisionHistoryLimit: int | None = None
-    selector: LabelSelector
+    selector: LabelSelector | None = None
     strategy: DeploymentStrategy = field(default_factory=DeploymentStrategy)
     template: PodTemplateSpec
 
@@ -129,7 +129,7 @@ class Deployment(Struct, frozen=True, kw_only=True):
 class ReplicaSetSpec(Struct, frozen=True, kw_only=True):
     minReadySeconds: int | None = None
     replicas: int | None = None
-    selector: LabelSelector
+    selector: LabelSelector | None = None
     template: PodTemplateSpec
 
 
@@ -187,7 +187,7 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
     podManagementPolicy: str = ""
     replicas: int | None = None
     revisionHistoryLimit: int | None = None
-    selector: LabelSelector
+    selector: LabelSelector | None = None
     serviceName: str = ""
     template: PodTemplateSpec
     updateStrategy: StatefulSetUpdateStrategy = field(default_factory=StatefulSetUpdateStrategy)
@@ -203,7 +203,7 @@ class StatefulSetCondition(Struct, frozen=True, kw_only=True):
 
 
 class StatefulSetStatus(Struct, frozen=True, kw_only=True):
-    availableReplicas: int | None = None
+    availableReplicas: int = field(default_factory=int)
     collisionCount: int | None = None
     conditions: tuple[StatefulSetCondition, ...] = ()
     currentReplicas: int | None = None

@@ -27,6 +27,11 @@ def labels_match(selector: LabelSelector | None, labels: Labels) -> bool:
     )
 
 
+def label_text(labels: Labels) -> str:
+    """Return labels as kubectl prints them: ``app=web,tier=front``; ``<none>`` without any."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+
+
 def selector_text(selector: LabelSelector | None) -> str:
     """Return a selector as kubectl prints it: ``app=web,tier in (a,b),!old``; ``<none>`` if it has
     no requirements, ``<error>`` if an operator is unknown."""

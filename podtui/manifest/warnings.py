@@ -1,5 +1,5 @@
-"""The warnings that the API server sends when a valid pod is created: deprecated, ambiguous and
-pointless fields."""
+"""The warnings that the API server sends when a valid pod, or a kind with a template of pods, is
+created: deprecated, ambiguous and pointless fields."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from podtui.api.v1 import (
     EnvVar,
     KeyToPath,
     NodeSelectorTerm,
+    PersistentVolumeClaimSpec,
     Pod,
     PodAffinityTerm,
     PodSpec,
+    PodTemplateSpec,
     TopologySpreadConstraint,
     Volume,
     VolumeProjection,
@@ -25,6 +27,7 @@ from podtui.api.v1 import (
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.context import AnyContainer, containers_with_paths
 from podtui.manifest.validation.errors import quoted
+from podtui.manifest.validation.pod_template import as_pod
 from podtui.manifest.validation.security import (
     APPARMOR_CONTAINER,
     SECCOMP_CONTAINER,
@@ -83,50 +86,79 @@ _BYTES: Final = ("memory", "ephemeral-storage")
 
 def pod_warnings(pod: Pod) -> Warnings:
     """Yield the warnings in the API server's words and order."""
-    spec, annotations = pod.spec, pod.metadata.annotations
-    containers = tuple(containers_with_paths(spec))
     yield from _apparmor_annotations(pod)
     if problems := formats.dns_label(pod.metadata.name):
         yield (
             "metadata.name: this is used in the Pod's hostname, which can result in surprising"
             f" behavior; a DNS label is recommended: [{' '.join(problems)}]"
         )
-    yield from _node_labels(spec)
-    yield from _spread(spec.topologySpreadConstraints)
+    yield from _spec_and_annotations(pod, "")
+
+
+def template_warnings(template: PodTemplateSpec, path: str) -> Warnings:
+    """Yield the warnings about the pod template at ``path``, for instance ``spec.template``."""
+    yield from _spec_and_annotations(as_pod(template), f"{path}.")
+
+
+def owner_name_warnings(name: str) -> Warnings:
+    """Yield the warning about the name of an object whose pods get names that begin with it."""
+    if problems := formats.dns_label(name):
+        yield (
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising"
+            f" behavior; a DNS label is recommended: [{' '.join(problems)}]"
+        )
+
+
+def claim_warnings(spec: PersistentVolumeClaimSpec, path: str) -> Warnings:
+    """Yield the warnings about the spec of a claim at ``path``."""
+    resources = spec.resources
+    if resources is not None:
+        yield from _fractions(resources.requests, f"{path}.resources.requests", ("storage",))
+        yield from _fractions(resources.limits, f"{path}.resources.limits", ("storage",))
+
+
+def _spec_and_annotations(pod: Pod, root: str) -> Warnings:
+    """``root`` is the path of a template with a dot, or empty for a pod."""
+    spec, annotations = pod.spec, pod.metadata.annotations
+    path, notes = f"{root}spec", f"{root}metadata.annotations"
+    containers = tuple((root + here, one) for here, one in containers_with_paths(spec))
+    yield from _node_labels(spec, path)
+    yield from _spread(spec.topologySpreadConstraints, f"{path}.topologySpreadConstraints")
     for key, text in _ANNOTATIONS.items():
         if key in annotations:
-            yield f"metadata.annotations[{key}]: {text}"
-    yield from _deprecated_volumes(spec.volumes)
+            yield f"{notes}[{key}]: {text}"
+    yield from _deprecated_volumes(spec.volumes, f"{path}.volumes")
     for volume in spec.volumes:
         yield from _overlaps(volume)
     addresses = (one.ip for one in spec.hostAliases)
-    yield from _repeated(addresses, "spec.hostAliases", "ip", "duplicate ip")
+    yield from _repeated(addresses, f"{path}.hostAliases", "ip", "duplicate ip")
     secrets = tuple(one.name for one in spec.imagePullSecrets)
-    yield from _repeated(secrets, "spec.imagePullSecrets", "name", "duplicate name")
+    yield from _repeated(secrets, f"{path}.imagePullSecrets", "name", "duplicate name")
     for index, name in enumerate(secrets):
         if not name:
-            yield f'spec.imagePullSecrets[{index}].name: invalid empty name ""'
-    yield from _fractions(spec.overhead, "spec.overhead")
-    profile = spec.securityContext and spec.securityContext.seccompProfile
-    if profile is None and SECCOMP_POD in annotations:
-        yield f"metadata.annotations[{SECCOMP_POD}]: {_SECCOMP}"
-    for path, container in containers:
-        yield from _container(container, path, annotations)
+            yield f'{path}.imagePullSecrets[{index}].name: invalid empty name ""'
+    yield from _fractions(spec.overhead, f"{path}.overhead")
+    context = spec.securityContext
+    if SECCOMP_POD in annotations and (context is None or context.seccompProfile is None):
+        yield f"{notes}[{SECCOMP_POD}]: {_SECCOMP}"
+    for here, container in containers:
+        yield from _container_annotations(container, pod, notes, in_template=bool(root))
+        yield from _container(container, here)
     yield from _ports(containers)
     yield from _port_names(containers)
     if (spec.terminationGracePeriodSeconds or 0) < 0:
         yield (
-            "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and"
+            f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and"
             " will be treated as 1"
         )
-    for path, term in _affinity_terms(spec):
+    for here, term in _affinity_terms(spec, f"{path}.affinity"):
         if term.labelSelector is None:
-            yield f"{path}.labelSelector: {_MATCHES_NONE}"
+            yield f"{here}.labelSelector: {_MATCHES_NONE}"
     if spec.dnsConfig is not None:
         for index, address in enumerate(spec.dnsConfig.nameservers):
-            yield from _address(address, f"spec.dnsConfig.nameservers[{index}]")
+            yield from _address(address, f"{path}.dnsConfig.nameservers[{index}]")
     for index, alias in enumerate(spec.hostAliases):
-        yield from _address(alias.ip, f"spec.hostAliases[{index}].ip")
+        yield from _address(alias.ip, f"{path}.hostAliases[{index}].ip")
 
 
 def _apparmor_annotations(pod: Pod) -> Warnings:
@@ -134,13 +166,17 @@ def _apparmor_annotations(pod: Pod) -> Warnings:
     spec = pod.spec
     if spec.os is not None and spec.os.name == "windows":
         return
-    common = spec.securityContext and spec.securityContext.appArmorProfile
     for _, container in containers_with_paths(spec):
-        key, context = f"{APPARMOR_CONTAINER}{container.name}", container.securityContext
-        if key in pod.metadata.annotations and (context is None or not context.appArmorProfile):
-            profile = apparmor_of_annotation(pod.metadata.annotations[key])
-            if profile is None or profile != common:
-                yield f"metadata.annotations[{key}]: {_APPARMOR}"
+        yield from _apparmor_annotation(container, pod, "metadata.annotations")
+
+
+def _apparmor_annotation(container: AnyContainer, pod: Pod, notes: str) -> Warnings:
+    pod_context, context = pod.spec.securityContext, container.securityContext
+    key = f"{APPARMOR_CONTAINER}{container.name}"
+    if key in pod.metadata.annotations and (context is None or not context.appArmorProfile):
+        profile = apparmor_of_annotation(pod.metadata.annotations[key])
+        if profile is None or pod_context is None or profile != pod_context.appArmorProfile:
+            yield f"{notes}[{key}]: {_APPARMOR}"
 
 
 def _repeated(values: Iterable[str], path: str, field: str, problem: str) -> Warnings:
@@ -154,14 +190,14 @@ def _repeated(values: Iterable[str], path: str, field: str, problem: str) -> War
 # --- scheduling
 
 
-def _node_labels(spec: PodSpec) -> Warnings:
+def _node_labels(spec: PodSpec, spec_path: str) -> Warnings:
     for key in spec.nodeSelector:
         if key in _NODE_LABELS:
-            yield f"spec.nodeSelector[{key}]: {_NODE_LABELS[key]}"
+            yield f"{spec_path}.nodeSelector[{key}]: {_NODE_LABELS[key]}"
     affinity = spec.affinity and spec.affinity.nodeAffinity
     if affinity is None:
         return
-    path = "spec.affinity.nodeAffinity"
+    path = f"{spec_path}.affinity.nodeAffinity"
     if (hard := affinity.requiredDuringSchedulingIgnoredDuringExecution) is not None:
         here = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         for index, term in enumerate(hard.nodeSelectorTerms):
@@ -181,23 +217,23 @@ def _node_term(term: NodeSelectorTerm, path: str, *, check_values: bool) -> Warn
                 yield f"{here}.values[{position}]: {value} is invalid, {problem}"
 
 
-def _spread(constraints: Sequence[TopologySpreadConstraint]) -> Warnings:
+def _spread(constraints: Sequence[TopologySpreadConstraint], path: str) -> Warnings:
     for index, constraint in enumerate(constraints):
-        path, key = f"spec.topologySpreadConstraints[{index}]", constraint.topologyKey
+        here, key = f"{path}[{index}]", constraint.topologyKey
         if key in _NODE_LABELS:
-            yield f"{path}.topologyKey: {key} is {_NODE_LABELS[key]}"
+            yield f"{here}.topologyKey: {key} is {_NODE_LABELS[key]}"
         if constraint.labelSelector is None:
-            yield f"{path}.labelSelector: {_MATCHES_NONE}"
+            yield f"{here}.labelSelector: {_MATCHES_NONE}"
 
 
-def _affinity_terms(spec: PodSpec) -> Iterator[tuple[str, PodAffinityTerm]]:
+def _affinity_terms(spec: PodSpec, affinity_path: str) -> Iterator[tuple[str, PodAffinityTerm]]:
     if spec.affinity is None:
         return
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity = getattr(spec.affinity, kind)
         if affinity is None:
             continue
-        path = f"spec.affinity.{kind}"
+        path = f"{affinity_path}.{kind}"
         for index, term in enumerate(affinity.requiredDuringSchedulingIgnoredDuringExecution):
             yield f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{index}]", term
         for index, soft in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution):
@@ -208,18 +244,15 @@ def _affinity_terms(spec: PodSpec) -> Iterator[tuple[str, PodAffinityTerm]]:
 # --- volumes
 
 
-def _deprecated_volumes(volumes: Sequence[Volume]) -> Warnings:
+def _deprecated_volumes(volumes: Sequence[Volume], path: str) -> Warnings:
     for index, volume in enumerate(volumes):
-        path = f"spec.volumes[{index}]"
+        here = f"{path}[{index}]"
         for kind, text in _VOLUMES.items():
             if getattr(volume, kind) is not None:
-                yield f"{path}.{_PATH_NAMES.get(kind, kind)}: {text}"
+                yield f"{here}.{_PATH_NAMES.get(kind, kind)}: {text}"
         template = volume.ephemeral and volume.ephemeral.volumeClaimTemplate
-        resources = template and template.spec.resources
-        if resources:
-            here = f"{path}.ephemeral.volumeClaimTemplate.spec.resources"
-            yield from _fractions(resources.requests, f"{here}.requests", ("storage",))
-            yield from _fractions(resources.limits, f"{here}.limits", ("storage",))
+        if template:
+            yield from claim_warnings(template.spec, f"{here}.ephemeral.volumeClaimTemplate.spec")
 
 
 def _overlaps(volume: Volume) -> Warnings:
@@ -286,11 +319,19 @@ def _projected(source: VolumeProjection) -> list[tuple[str, str]]:
 # --- containers
 
 
-def _container(container: AnyContainer, path: str, annotations: dict[str, str]) -> Warnings:
+def _container_annotations(
+    container: AnyContainer, pod: Pod, notes: str, *, in_template: bool
+) -> Warnings:
+    """``notes`` is the path of the annotations. Those about AppArmor come first for a pod."""
     key = f"{SECCOMP_CONTAINER}{container.name}"
     profile = container.securityContext and container.securityContext.seccompProfile
-    if profile is None and key in annotations:
-        yield f"metadata.annotations[{key}]: {_SECCOMP}"
+    if profile is None and key in pod.metadata.annotations:
+        yield f"{notes}[{key}]: {_SECCOMP}"
+    if in_template:
+        yield from _apparmor_annotation(container, pod, notes)
+
+
+def _container(container: AnyContainer, path: str) -> Warnings:
     for resource in _BYTES:
         for kind in ("limits", "requests"):
             amounts = getattr(container.resources, kind)

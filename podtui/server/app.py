@@ -25,6 +25,7 @@ from podtui.server.resources.definitions import ALL, sources, writable
 from podtui.server.resources.deprecation import add_warning, with_warning
 from podtui.server.resources.pod_routes import PodRequestRoutes
 from podtui.server.resources.read_routes import ResourceRoutes
+from podtui.server.resources.scale_routes import SCALE, ScaleRoutes
 from podtui.server.resources.write_routes import WriteRoutes
 from podtui.server.schema import discovery
 from podtui.server.schema.openapi_routes import OpenApiRoutes
@@ -96,7 +97,10 @@ def build_app(
         )
         routes = reading.routes()
         if resource.strategy is not None:
-            routes += WriteRoutes(resource, records, kubelet, clock).routes()
+            writing = WriteRoutes(resource, records, kubelet, clock)
+            routes += writing.routes()
+            if SCALE in resource.subresources:
+                routes += ScaleRoutes(resource, writing, clock).routes()
         app.add_routes(with_warning(route, resource.warning) for route in routes)
     app.add_routes(PodRequestRoutes(records, clock).routes())
     app.add_routes(LogRoutes(locations, kubelet, clock=clock, streams=streams).routes())

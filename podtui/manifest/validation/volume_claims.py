@@ -47,7 +47,7 @@ _NOT_IN_TEMPLATES: Final = (
 def claim_template(template: PersistentVolumeClaimTemplate, path: str) -> Errors:
     if template.metadata is not None:
         yield from _template_meta(template.metadata, path)
-    yield from _claim_spec(template.spec, f"{path}.spec")
+    yield from claim_spec(template.spec, f"{path}.spec")
 
 
 def _template_meta(meta: ObjectMeta, path: str) -> Errors:
@@ -61,7 +61,7 @@ def _template_meta(meta: ObjectMeta, path: str) -> Errors:
             yield forbidden(f"{here}.{shown_as}", "cannot be set", at=at)
 
 
-def _claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
+def claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
     here, modes = f"{path}.accessModes", spec.accessModes
     if not modes:
         yield required(here, "at least 1 access mode is required")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, cast
 
 import msgspec
+from aiohttp import web
 
 from podtui.api import fields as facts
 from podtui.api.times import rfc3339
@@ -113,6 +114,13 @@ class Patches(Generic[T]):
             return with_meta(new, managedFields=())
         managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
         return with_meta(new, managedFields=managers)
+
+
+def patch_media(request: web.Request) -> str:
+    """Return the media type of a patch. Raises `StatusError` 415."""
+    if request.content_type not in PATCHES:
+        raise StatusError(415, "415: Unsupported Media Type", details=StatusDetails())
+    return request.content_type
 
 
 def parse_patch(media: str, body: bytes) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Generic
+from typing import Any, Final, Generic
 from uuid import uuid4
 
 import msgspec
@@ -23,11 +23,13 @@ from podtui.api.v1 import ObjectMeta
 from podtui.manifest.validation.errors import Errors, FieldError, printed
 from podtui.manifest.validation.formats import path_segment
 from podtui.manifest.validation.metadata import object_meta, object_meta_update
+from podtui.patching.errors import go_text
 from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
 from podtui.server.encoding.decoding import DecodeError, Tree, decode_object
 from podtui.server.encoding.media_types import MediaType
+from podtui.server.resources.objects import ApiObject
 from podtui.server.resources.options import WriteOptions
-from podtui.server.resources.patches import Patches
+from podtui.server.resources.patches import APPLY_PATCH, STRATEGIC_PATCH, Patches
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies.strategy import (
@@ -37,7 +39,7 @@ from podtui.server.resources.strategies.strategy import (
     with_meta,
 )
 from podtui.server.status import bad_request, conflict, invalid_fields, json_response
-from podtui.store.resources import Object, T
+from podtui.store.resources import T
 
 _STORED: Final = {"nodes": "minions"}
 """The names of resources in the API server's storage, where they differ."""
@@ -59,7 +61,7 @@ class Answer:
             headers.add("Warning", f"299 - {printed(text)}")
         return headers
 
-    def response(self, item: Object, code: int = 200) -> web.Response:
+    def response(self, item: ApiObject, code: int = 200) -> web.Response:
         body = self.rendering.encode_one(self.media, self.include, item)
         return json_response(body, code=code, headers=self.headers)
 
@@ -135,6 +137,23 @@ class Write(Generic[T]):
         tree |= msgspec.json.decode(msgspec.json.encode(kept))
         self.strategy.defaults(tree)
         return self.addressed(to_struct(tree, self.strategy.struct))
+
+    def patching(self, media: str, patch: Any) -> Callable[[T | None], T]:
+        """Return the change of an object by a parsed patch. A configuration that is applied changes
+        None into a new object. Raises `StatusError`."""
+        if media == APPLY_PATCH:
+            self.patches.check_kind(patch)
+
+        def change(live: T | None) -> T:
+            if media == APPLY_PATCH:
+                document = self.patches.applied(live, patch, self.options, self.subresource)
+                return self.patched(live, document)
+            assert live is not None
+            document = self.patches.patched(live, media, patch)
+            patch_text = go_text(patch) if media == STRATEGIC_PATCH else ""
+            return self.managed(self.patched(live, document, patch_text), live)
+
+        return change
 
     def _typed(self, document: Tree) -> tuple[Tree, list[str]]:
         from_wire = self.resource.from_wire

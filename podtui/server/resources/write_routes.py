@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from typing import Final, Generic, cast
+from typing import Any, Final, Generic, cast
 
 import msgspec
 from aiohttp import web
@@ -30,8 +30,6 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, InvalidUpdate, NotFound
-from podtui.patching.errors import go_text
-from podtui.server.encoding.decoding import Tree
 from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import (
@@ -45,10 +43,9 @@ from podtui.server.resources.objects import RecordedObjects
 from podtui.server.resources.options import delete_options, precondition_failure, write_options
 from podtui.server.resources.patches import (
     APPLY_PATCH,
-    PATCHES,
-    STRATEGIC_PATCH,
     Patches,
     parse_patch,
+    patch_media,
 )
 from podtui.server.resources.query import check_version, include_object, parse_query
 from podtui.server.resources.read_routes import Rendering
@@ -107,25 +104,25 @@ class WriteRoutes(Generic[T]):
         if self._resource.deletes_collections:
             routes.append(web.delete(collection, self.delete_collection))
         routes += (
-            web.put(item, self._of_item(self.update)),
-            web.patch(item, self._of_item(self.patch)),
-            web.delete(item, self._of_item(self.delete)),
+            web.put(item, self.of_item(self.update)),
+            web.patch(item, self.of_item(self.patch)),
+            web.delete(item, self.of_item(self.delete)),
         )
         for subresource in self._resource.updates:
             routes += self._subresource(f"{item}/{subresource}", subresource)
         return routes
 
     def _subresource(self, path: str, name: str) -> list[web.RouteDef]:
-        update = self._of_item(partial(self.update, subresource=name))
-        patch = self._of_item(partial(self.patch, subresource=name))
+        update = self.of_item(partial(self.update, subresource=name))
+        patch = self.of_item(partial(self.patch, subresource=name))
         handlers = {
-            "get": web.get(path, self._of_item(self.read)),
+            "get": web.get(path, self.of_item(self.read)),
             "update": web.put(path, update),
             "patch": web.patch(path, patch),
         }
         return [handlers[verb] for verb in self._resource.subresources[name]]
 
-    def _of_item(self, handle: Handler) -> Handler:
+    def of_item(self, handle: Handler) -> Handler:
         """Return the handler of requests that name an object: 404 if it does not exist."""
 
         async def handler(request: web.Request) -> web.Response:
@@ -147,8 +144,7 @@ class WriteRoutes(Generic[T]):
     async def read(self, request: web.Request) -> web.Response:
         """Get a subresource: the object itself."""
         answer = self._answer(request)
-        await check_version(request, RecordedObjects(self._records, self._record))
-        return answer.response(await self._stored(*_key(request)))
+        return answer.response(await self.current(request))
 
     async def update(self, request: web.Request, subresource: str = "") -> web.Response:
         write = self._write(request, "UpdateOptions", subresource)
@@ -165,31 +161,11 @@ class WriteRoutes(Generic[T]):
         return await self._change_or_create(write, change, new if creates else None)
 
     async def patch(self, request: web.Request, subresource: str = "") -> web.Response:
-        media = request.content_type
-        if media not in PATCHES:
-            raise StatusError(415, "415: Unsupported Media Type", details=StatusDetails())
-        write = self._write(request, "PatchOptions", subresource, apply=media == APPLY_PATCH)
-        patch = parse_patch(media, await request.read())
-        if media == APPLY_PATCH:
-            return await self._apply(write, patch)
-
-        def change(old: T) -> T:
-            document = self._patches.patched(old, media, patch)
-            patch_text = go_text(patch) if media == STRATEGIC_PATCH else ""
-            return write.managed(write.patched(old, document, patch_text), old)
-
-        return await self._change_or_create(write, change)
-
-    async def _apply(self, write: Write[T], configuration: Tree) -> web.Response:
-        """Apply a configuration, or create the object from it."""
-        self._patches.check_kind(configuration)
-
-        def change(live: T | None) -> T:
-            options, subresource = write.options, write.subresource
-            document = self._patches.applied(live, configuration, options, subresource)
-            return write.patched(live, document)
-
-        creates = not write.subresource
+        media = patch_media(request)
+        applies = media == APPLY_PATCH
+        write = self._write(request, "PatchOptions", subresource, apply=applies)
+        change = write.patching(media, parse_patch(media, await request.read()))
+        creates = applies and not subresource
         return await self._change_or_create(
             write, change, partial(change, None) if creates else None
         )
@@ -200,7 +176,7 @@ class WriteRoutes(Generic[T]):
         check_deletion(self._resource, request.match_info["name"])
         item, gone = await self._remove(await self._stored(*_key(request)), options)
         answer.warnings.extend(_mirror_warnings(item))
-        if self._strategy.orphans and not propagation(options):
+        if self._resource.kind == "Job" and not propagation(options):
             answer.warnings.append(_ORPHANS)
         accepted = not gone and options.orphanDependents is False
         if gone and not self._strategy.returns_deleted:
@@ -220,7 +196,7 @@ class WriteRoutes(Generic[T]):
                     deleted.append(item)
                 except NotFound:
                     continue
-        if self._strategy.orphans and not propagation(options):
+        if self._resource.kind == "Job" and not propagation(options):
             answer.warnings.append(_ORPHANS)
         response = self._rendering.listed(
             answer.media, answer.include, deleted, str(listing.resource_version)
@@ -245,6 +221,27 @@ class WriteRoutes(Generic[T]):
     def _answer(self, request: web.Request) -> Answer:
         media = negotiate(request.headers.get("Accept", ""), TABLE, PARTIAL)
         return Answer(self._rendering, media, include_object(request))
+
+    # --- for the routes of a subresource of another kind
+
+    async def current(self, request: web.Request) -> T:
+        """Return the object that a request names. Raises `NotFound` and `StatusError`."""
+        await check_version(request, RecordedObjects(self._records, self._record))
+        return await self._stored(*_key(request))
+
+    async def change(self, other: Write[Any], change: Callable[[T], T]) -> T:
+        """Change the object that a write of one of its subresources names. Raises `NotFound` and
+        `StatusError`."""
+        write = Write(
+            request=other.request,
+            resource=self._resource,
+            strategy=self._strategy,
+            subresource=other.subresource,
+            patches=self._patches,
+            options=other.options,
+            answer=other.answer,
+        )
+        return await self._change(write, change)
 
     # --- create
 

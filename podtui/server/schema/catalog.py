@@ -95,6 +95,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "exec": Kind("v1", "PodExecOptions"),
     "portforward": Kind("v1", "PodPortForwardOptions"),
     "proxy": Kind("v1", "PodProxyOptions"),
+    "scale": Kind("autoscaling/v1", "Scale"),
     "token": Kind("authentication.k8s.io/v1", "TokenRequest"),
 }
 """The kinds of subresources that are not the kind of their resource."""

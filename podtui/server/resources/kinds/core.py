@@ -39,20 +39,6 @@ VOLUME_CLAIMS = Resource(
     strategy=core.VOLUME_CLAIMS,
     updates={"status": core.VOLUME_CLAIM_STATUS},
 )
-REPLICATION_CONTROLLERS = Resource(
-    api_version="v1",
-    plural="replicationcontrollers",
-    singular="replicationcontroller",
-    kind="ReplicationController",
-    namespaced=True,
-    short_names=("rc",),
-    categories=("all",),
-    fields=("status.replicas",),
-    subresources={"status": ("get", "patch", "update")},
-    record="replicationcontrollers",
-    strategy=core.REPLICATION_CONTROLLERS,
-    updates={"status": core.REPLICATION_CONTROLLER_STATUS},
-)
 RESOURCE_QUOTAS = Resource(
     api_version="v1",
     plural="resourcequotas",

@@ -9,7 +9,6 @@ from podtui.api.v1 import (
     LimitRange,
     PersistentVolume,
     PersistentVolumeClaim,
-    ReplicationController,
     ResourceQuota,
 )
 from podtui.server.resources.strategies.strategy import (
@@ -32,14 +31,6 @@ VOLUME_CLAIMS: Final = Strategy(
     prepare_update=with_old_status,
 )
 VOLUME_CLAIM_STATUS: Final = replace(VOLUME_CLAIMS, prepare_update=with_old_spec)
-REPLICATION_CONTROLLERS: Final = Strategy(
-    struct=ReplicationController,
-    prepare_create=without_status,
-    prepare_update=with_old_status,
-)
-REPLICATION_CONTROLLER_STATUS: Final = replace(
-    REPLICATION_CONTROLLERS, prepare_update=with_old_spec
-)
 RESOURCE_QUOTAS: Final = Strategy(
     struct=ResourceQuota,
     prepare_create=without_status,
