@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, cast
+from functools import cache
+from typing import Any, Final, cast
 
 from podtui.api.fields import LIST, types
 from podtui.patching.errors import ApplyConflict, Conflict, PatchError
@@ -61,7 +61,6 @@ _NOT_BY_STATUS: Final = {
 _WRITTEN: Final = frozenset({("StatefulSetSpec", "serviceName")})
 """Optional texts that the API writes even if they are empty."""
 _ZEROS: Final[Mapping[str, str | int]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
-Parts: TypeAlias = Mapping[str, "Parts | str | int | None"]
 
 
 def apply(
@@ -321,30 +320,29 @@ def _prepared(schema: str, document: Object | None) -> Object:
     return prepared
 
 
-def _completed(parts: Parts, document: Object) -> Object:
-    completed = {**document}
-    for name, inner in parts.items():
-        if isinstance(inner, Mapping):
-            part = document.get(name)
-            completed[name] = _completed(inner, cast(Object, part) if part else {})
-        else:
-            completed.setdefault(name, inner)
+def _completed(parts: Object, document: Object) -> Object:
+    completed = {**parts, **document}
+    for name, part in parts.items():
+        if isinstance(part, dict):
+            value = document.get(name)
+            below = cast(Object, value) if isinstance(value, dict) else {}
+            completed[name] = _completed(cast(Object, part), below)
     return completed
 
 
-@functools.cache
-def _parts(schema: str) -> Parts:
-    """Return the parts that every object of a type has in Go, though they may be empty: objects
-    that are not held by pointer, with their own parts; required lists, which are null; and required
-    texts and numbers."""
-    parts: dict[str, Parts | str | int | None] = {}
-    for name, field in types()[schema].fields.items():
-        if field.type in types() and not field.pointer:
-            parts[name] = _parts(field.type)
-        elif field.required and field.type.startswith(LIST):
+@cache
+def _parts(schema: str) -> Object:
+    """Return the parts that an object of a type always has, though they may be empty: structs that
+    Go holds by value, required lists, which are null, and required texts and numbers. It is shared
+    with later calls."""
+    parts: Object = {}
+    for name, item in types()[schema].fields.items():
+        if item.type in types() and not item.pointer:
+            parts[name] = _parts(item.type)
+        elif item.required and item.type.startswith(LIST):
             parts[name] = None
-        elif (field.required or (schema, name) in _WRITTEN) and field.type in _ZEROS:
-            parts[name] = _ZEROS[field.type]
+        elif (item.required or (schema, name) in _WRITTEN) and item.type in _ZEROS:
+            parts[name] = _ZEROS[item.type]
     return parts
 
 

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import structs
 
+from podtui.api.scheduling import PriorityClass
 from podtui.api.v1 import (
     ConfigMap,
     Event,
@@ -23,7 +24,7 @@ API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 """The component of a cluster that does what the agent's controllers do."""
 _EMPTY: Final[tuple[object, ...]] = (None, "", {})
-T = TypeVar("T", ConfigMap, Event, Lease, Namespace, Node, Pod)
+T = TypeVar("T", ConfigMap, Event, Lease, Namespace, Node, Pod, PriorityClass)
 
 
 def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
