@@ -55,7 +55,7 @@ _RESOURCE: Final[AnyResource] = Resource(
     namespaced=True,
     columns=Columns(
         (
-            NAME,
+            TableColumn("Name", NAME.description),
             TableColumn("Desired", "Number of pods that the object asks for.", integer=True),
             TableColumn("Available", "Number of pods that exist.", integer=True),
             AGE,

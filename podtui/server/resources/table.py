@@ -49,12 +49,13 @@ class TableColumn:
     wide: bool = False
     integer: bool = False
     boolean: bool = False
+    format: str = ""
 
     def definition(self) -> dict[str, object]:
         return {
             "name": self.name,
             "type": "integer" if self.integer else "boolean" if self.boolean else "string",
-            "format": "name" if self.name == "Name" else "",
+            "format": self.format,
             "description": self.description,
             "priority": int(self.wide),
         }
@@ -287,7 +288,7 @@ def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
     return [*cells, metrics.window]
 
 
-NAME = TableColumn("Name", "Name of the object, unique in its namespace.")
+NAME = TableColumn("Name", "Name of the object, unique in its namespace.", format="name")
 AGE = TableColumn("Age", "Time since the object was created.")
 PODS = Columns(
     (
@@ -333,7 +334,7 @@ EVENTS = Columns(
         TableColumn("Message", "Description of the event for people."),
         TableColumn("First Seen", "Time since the event occurred first.", wide=True),
         TableColumn("Count", "Number of times that the event occurred.", wide=True),
-        TableColumn("Name", NAME.description, wide=True),
+        TableColumn("Name", NAME.description, wide=True, format="name"),
     ),
     _event,
 )
