@@ -53,6 +53,14 @@ _NEVER_MANAGED: Final = field_set(
     "metadata.managedFields",
     "metadata.resourceVersion",
 )
+_NOT_BY_STATUS: Final = {
+    "Deployment": ("metadata.labels",),
+    "Pod": ("metadata.deletionTimestamp", "metadata.ownerReferences"),
+}
+"""Parts of the metadata that a request for the status does not change, by type."""
+_WRITTEN: Final = frozenset({("StatefulSetSpec", "serviceName")})
+"""Optional texts that the API writes even if they are empty."""
+_ZEROS: Final[Mapping[str, str | int]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
 
 
 def apply(
@@ -300,8 +308,7 @@ def _set_last_applied(document: Object, applied: Object) -> None:
 def _ignored(schema: str, subresource: str) -> FieldSet:
     """Return the fields that a request to a (sub)resource cannot change."""
     if subresource == "status":
-        pod = ("metadata.deletionTimestamp", "metadata.ownerReferences")
-        return field_set("spec", *(pod if schema == "Pod" else ()))
+        return field_set("spec", *_NOT_BY_STATUS.get(schema, ()))
     return field_set("status") if "status" in types()[schema].fields else FieldSet()
 
 
@@ -331,13 +338,16 @@ def _completed(parts: Object, document: Object) -> Object:
 @cache
 def _parts(schema: str) -> Object:
     """Return the parts that an object of a type always has, though they may be empty: structs that
-    Go holds by value, and required lists, which are null. It is shared with later calls."""
+    Go holds by value, required lists, which are null, and required texts and numbers. It is shared
+    with later calls."""
     parts: Object = {}
     for name, item in types()[schema].fields.items():
         if item.type in types() and not item.pointer:
             parts[name] = _parts(item.type)
         elif item.required and item.type.startswith(LIST):
             parts[name] = None
+        elif (item.required or (schema, name) in _WRITTEN) and item.type in _ZEROS:
+            parts[name] = _ZEROS[item.type]
     return parts
 
 

@@ -1,7 +1,7 @@
-"""Requests about Services, network, batch, scheduling, policy and autoscaling kinds that were sent
-to a real API server (v1.36.2), and its answers.
+"""Requests about Services, network, batch, scheduling, policy and autoscaling kinds, and about
+workloads, that were sent to a real API server (v1.36.2), and its answers.
 
-The recording has one request in each line; the sets are independent of each other. Answers are in
+A recording has one request in each line; the sets are independent of each other. Answers are in
 the form that `comparable` gives them. The response to a line without a code is not compared.
 """
 
@@ -26,9 +26,11 @@ from podtui.server.resources.strategies.networking import NO_INGRESS, NO_POLICY
 from podtui.server.resources.strategies.services import NO_NAMES, NO_TRAFFIC
 
 NAMESPACE: Final = "recorded"
-RECORDING = Path(__file__).with_name("recorded_kinds.jsonl")
+RECORDINGS = ("recorded_kinds.jsonl", "recorded_workloads.jsonl")
 REQUESTS = [
-    json.loads(line.replace("{ns}", NAMESPACE)) for line in RECORDING.read_text().splitlines()
+    json.loads(line.replace("{ns}", NAMESPACE))
+    for name in RECORDINGS
+    for line in Path(__file__).with_name(name).read_text().splitlines()
 ]
 OWN_WARNINGS = tuple(f'299 - "{text}"' for text in (NO_INGRESS, NO_NAMES, NO_POLICY, NO_TRAFFIC))
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
