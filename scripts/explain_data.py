@@ -27,7 +27,7 @@ from podtui.api import v1
 from podtui.api.local import Severity
 from podtui.api.shape import Form, StructField, fields
 from podtui.explain.facts import LIKE_PLAIN
-from podtui.explain.places import POD, Place, place_of, struct_of
+from podtui.explain.places import POD, PodField, pod_field_of, struct_of
 from podtui.explain.report import DEEPEST
 from podtui.manifest.defaults import apply_defaults
 from podtui.manifest.diagnose import read_manifest
@@ -138,7 +138,7 @@ def rules() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     found: dict[str, dict[str, None]] = {}
     values: dict[str, list[str]] = {}
     for path, kind, rest in _messages():
-        if not path or place_of(path) is None:
+        if not path or pod_field_of(path) is None:
             continue
         rule = _rule(kind, rest)
         if rule.startswith("supported values: "):
@@ -223,14 +223,14 @@ def required() -> list[str]:
     return sorted(path for path in found if not path.startswith(LIKE_PLAIN))
 
 
-def _errors_of(place: Place) -> set[tuple[str, bool]]:
+def _errors_of(place: PodField) -> set[tuple[str, bool]]:
     """Return where ``check`` finds errors in a pod whose object at the place is empty, and
     whether each is unconditional."""
     manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
     manifest["spec"] = {"containers": [{"name": "a", "image": "a"}]}
     here: Any = manifest
     for depth in range(1, len(place.path) + 1):
-        step = place_of(".".join(place.path[:depth]))
+        step = pod_field_of(".".join(place.path[:depth]))
         assert step is not None
         assert step.field is not None
         is_list = step.field.shape.form is Form.LIST
@@ -272,7 +272,7 @@ def examples() -> dict[str, dict[str, Any]]:
             text = path.read_text()
             for node in yaml.compose_all(text, yaml.SafeLoader):
                 for where, start, end in _nodes(node, ()):
-                    if place_of(where) is None or where in found:
+                    if pod_field_of(where) is None or where in found:
                         continue
                     lines = text.splitlines()[start : max(start + 1, end)]
                     while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):

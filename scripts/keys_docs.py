@@ -32,7 +32,7 @@ def keys_document() -> str:
         parts += [f"\n## {group_title(group)}\n", "\n| keys | | id |\n|---|---|---|\n"]
         for known in found:
             keys = " ".join(_code(shown_key(key)) for key in known.keys)
-            parts.append(f"| {keys} | {known.words} | `{known.id}` |\n")
+            parts.append(f"| {keys} | {known.description} | `{known.id}` |\n")
     return "".join(parts)
 
 

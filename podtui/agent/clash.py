@@ -55,13 +55,13 @@ def find_clashes(
     """
     suffix = f"-{node_name.lower()}"
     pods: dict[str, set[str]] = {}
-    for one in foreign:
-        manifest = one.record.annotations.get(MANIFEST_PATH, "")
-        if one.record.name.endswith(suffix) and folder in (manifest, os.path.dirname(manifest)):
-            pods.setdefault(one.root_dir, set()).add(one.record.name)
+    for sandbox in foreign:
+        manifest = sandbox.record.annotations.get(MANIFEST_PATH, "")
+        if sandbox.record.name.endswith(suffix) and folder in (manifest, os.path.dirname(manifest)):
+            pods.setdefault(sandbox.root_dir, set()).add(sandbox.record.name)
     return tuple(
-        Clash(root_dir, owner_of(root_dir), tuple(sorted(found)))
-        for root_dir, found in sorted(pods.items())
+        Clash(root_dir, owner_of(root_dir), tuple(sorted(pod_names)))
+        for root_dir, pod_names in sorted(pods.items())
     )
 
 

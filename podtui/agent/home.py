@@ -203,8 +203,8 @@ class HomeDocuments:
 
     async def get(self, key: ObjectKey) -> ConfigMap | Secret | None:
         kind, namespace, name = key
-        found = await self._records.get(_RESOURCES[kind], namespace, name)
-        return found if isinstance(found, ConfigMap | Secret) else None
+        document = await self._records.get(_RESOURCES[kind], namespace, name)
+        return document if isinstance(document, ConfigMap | Secret) else None
 
     async def changes(self, kind: DocumentKind) -> AsyncIterator[ObjectKey]:
         while True:

@@ -168,8 +168,8 @@ def last_agent(path: Path) -> AgentRecord | None:
 def last_settings(path: Path) -> LastSettings | None:
     """Return the settings of the current or last holder of the lock; None if unknown."""
     fields = _fields(path)
-    found = [fields.get(name) for name in LastSettings.__struct_fields__]
-    folder, node, engine = (value if isinstance(value, str) else "" for value in found)
+    values = [fields.get(name) for name in LastSettings.__struct_fields__]
+    folder, node, engine = (value if isinstance(value, str) else "" for value in values)
     if not (folder and node and engine):
         return None
     return LastSettings(staticPodPath=folder, nodeName=node, engine=engine)

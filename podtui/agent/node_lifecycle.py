@@ -66,9 +66,9 @@ def condition_taints(node: Node, now: str) -> tuple[Taint, ...]:
     """Return the node's taints: those of its conditions, and unchanged those that others set."""
     wanted = dict.fromkeys(_wanted(node))
     taints = node.spec.taints
-    kept = [one for one in taints if not _is_condition_taint(one) or one.key in wanted]
-    known = {one.key for one in kept if _is_condition_taint(one)}
-    new = [Taint(key=key, effect=_EFFECT, timeAdded=now) for key in wanted if key not in known]
+    kept = [taint for taint in taints if not _is_condition_taint(taint) or taint.key in wanted]
+    kept_keys = {taint.key for taint in kept if _is_condition_taint(taint)}
+    new = [Taint(key=key, effect=_EFFECT, timeAdded=now) for key in wanted if key not in kept_keys]
     return (*kept, *new)
 
 

@@ -62,9 +62,9 @@ def unit_text(
     `is_edited`.
     """
     settings = resolved.settings
-    # systemd expands variables in all words except the program's path.
-    words = (_word(word, dollar="$$") for word in (*program[1:], "agent", *_arguments(resolved)))
-    command = " ".join((_word(program[0]), *words))
+    # systemd expands variables in all tokens except the program's path.
+    tokens = (_word(word, dollar="$$") for word in (*program[1:], "agent", *_arguments(resolved)))
+    command = " ".join((_word(program[0]), *tokens))
     body = [
         "[Unit]",
         "Description=podtui, a kubelet for static pods",
@@ -191,14 +191,14 @@ class SystemdManager:
         return self.folder / NAME
 
     @property
-    def words(self) -> str:
+    def command(self) -> str:
         """The start of a command line for this manager."""
         return "systemctl" if self.system else "systemctl --user"
 
     def call(self, *arguments: str, timeout: float = _TIMEOUT) -> None:
         """Run ``systemctl`` and wait for it. Raises `ServiceFailed`."""
         path = shutil.which("systemctl")
-        command = f"{self.words} {' '.join(arguments)}"
+        command = f"{self.command} {' '.join(arguments)}"
         if path is None:
             raise ServiceFailed(f"{command}: systemctl not found")
         try:
@@ -263,12 +263,12 @@ def _enable(manager: SystemdManager, settings: Settings) -> list[str]:
     agent = read_agent(settings.lock_path)
     if agent is None:
         manager.call("enable", "--now", NAME)
-        return [f"Enabled and started: {manager.words} status {NAME}"]
+        return [f"Enabled and started: {manager.command} status {NAME}"]
     manager.call("enable", NAME)
     stop = f"{typed_program()} stop --root-dir={settings.rootDir}"
     return [
         f"Enabled, not started: an agent (process {agent.pid}) serves {settings.rootDir}.",
-        f"To hand over its pods: {stop} && {manager.words} start {NAME}",
+        f"To hand over its pods: {stop} && {manager.command} start {NAME}",
     ]
 
 

@@ -19,7 +19,7 @@ CpuSet = frozenset[int]
 def parse_cpu_set(text: str) -> CpuSet:
     """Parse a list such as ``0-3,8``. Raises ValueError."""
     cpus: set[int] = set()
-    for part in filter(None, (one.strip() for one in text.strip().split(","))):
+    for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
         first, dash, last = part.partition("-")
         low, high = int(first), int(last if dash else first)
         if low < 0 or high < low:

@@ -63,7 +63,7 @@ class Type(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str
     fields: Mapping[str, Field]
     version: str = ""
-    map: Literal["", "atomic"] = ""
+    map: Literal["", "atomic", "granular"] = ""
 
 
 @functools.cache
@@ -77,9 +77,9 @@ def types() -> Mapping[str, Type]:
 @functools.cache
 def _kinds() -> Mapping[tuple[str, str], str]:
     return {
-        (known.version, name.rpartition(".")[2]): name
-        for name, known in types().items()
-        if known.version
+        (facts.version, name.rpartition(".")[2]): name
+        for name, facts in types().items()
+        if facts.version
     }
 
 

@@ -189,21 +189,21 @@ def _containers(pod: Pod) -> Iterator[tuple[Container, ContainerStatus, bool]]:
         (spec.initContainers, status.initContainerStatuses, True),
         (spec.containers, status.containerStatuses, False),
     ):
-        known = {one.name: one for one in statuses}
+        by_name = {status.name: status for status in statuses}
         for container in containers:
-            if container.name in known:
-                yield container, known[container.name], init
+            if container.name in by_name:
+                yield container, by_name[container.name], init
 
 
 def _policy(pod: Pod, container: Container) -> str:
     return container.restartPolicy or pod.spec.restartPolicy or "Always"
 
 
-def _later(one: PodHealth | None, other: PodHealth) -> PodHealth:
+def _later(first: PodHealth | None, second: PodHealth) -> PodHealth:
     """Return the one that recovers later."""
-    if one is None or (other.until or 0.0) > (one.until or 0.0):
-        return other
-    return one
+    if first is None or (second.until or 0.0) > (first.until or 0.0):
+        return second
+    return first
 
 
 def _epoch(text: str | None) -> float | None:

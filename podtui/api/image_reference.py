@@ -69,7 +69,7 @@ def by_digest(image: str, digests: tuple[str, ...]) -> str:
     matches."""
     reference = parse_image_reference(image)
     name = "" if reference is None else reference.name
-    return next((one for one in digests if one.partition("@")[0] == name), digests[0])
+    return next((digest for digest in digests if digest.partition("@")[0] == name), digests[0])
 
 
 def _problem(image: str) -> str:

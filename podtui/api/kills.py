@@ -75,13 +75,13 @@ def kills_of(annotations: Mapping[str, str]) -> dict[str, tuple[Kill, ...]]:
 def with_kill(annotations: Mapping[str, str], container: str, kill: Kill) -> str:
     """Return the annotation's value after one more kill. A repeated stop of one instance counts
     once."""
-    known = kills_of(annotations)
-    before = known.get(container, ())
-    if any(one.id == kill.id for one in before):
+    kills = kills_of(annotations)
+    before = kills.get(container, ())
+    if any(earlier.id == kill.id for earlier in before):
         return annotations[KILLS]
     count = before[0].count + 1 if before and before[0].reason is kill.reason else 1
     kill = msgspec.structs.replace(kill, message=kill.message[:MESSAGE_LIMIT], count=count)
-    kept = {**known, container: (kill, *before)[:KEPT]}
+    kept = {**kills, container: (kill, *before)[:KEPT]}
     return msgspec.json.encode(kept, order="sorted").decode()
 
 

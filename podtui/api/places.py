@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 Path = tuple[str | int, ...]
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 MAX_PLACES: Final = 2_000
 """Further fields are left out. A typical hand-written manifest has about forty."""
@@ -29,11 +29,11 @@ _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 class FieldPlace:
     """``key`` is None for a list item."""
 
-    key: Place | None
-    value: Place
+    key: Position | None
+    value: Position
 
 
-def write_places(keys: Mapping[Path, Place], values: Mapping[Path, Place]) -> str:
+def write_places(keys: Mapping[Path, Position], values: Mapping[Path, Position]) -> str:
     """Encode the positions that a reader found; ``values`` has parents before their children."""
     lines: list[str] = []
     for path, value in values.items():

@@ -92,7 +92,7 @@ def container_requests(
     See `request_amounts`. ``missing`` replaces requests that a container does not have.
     """
     containers = (*pod.spec.initContainers, *pod.spec.containers)
-    parts = {one.name: _parsed(one.resources.requests) for one in containers}
+    parts = {container.name: _parsed(container.resources.requests) for container in containers}
     if in_use:
         parts |= _parts_in_use(pod, parts)
     if missing:
@@ -129,14 +129,15 @@ def request_amounts(
 def _parts_in_use(pod: Pod, parts: Mapping[str, Amounts]) -> dict[str, Amounts]:
     """Return the requests of the long-running containers whose status reports resources."""
     running = {
-        one.name for one in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
+        container.name
+        for container in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
     }
     return {
-        one.name: _effective_requests(
-            pod, parts[one.name], one.resources.requests, one.allocatedResources
+        status.name: _effective_requests(
+            pod, parts[status.name], status.resources.requests, status.allocatedResources
         )
-        for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-        if one.name in running and one.resources is not None
+        for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+        if status.name in running and status.resources is not None
     }
 
 
@@ -145,7 +146,10 @@ def _effective_requests(
 ) -> Amounts:
     """Return the largest of the three; an infeasible resize is not counted."""
     held = _larger(_parsed(actual), _parsed(allocated))
-    pending = next((one for one in pod.status.conditions if one.type == "PodResizePending"), None)
+    pending = next(
+        (condition for condition in pod.status.conditions if condition.type == "PodResizePending"),
+        None,
+    )
     infeasible = pending is not None and pending.reason == "Infeasible"
     return held if infeasible else _larger(wanted, held)
 
@@ -169,7 +173,9 @@ def freed_requests(pod: Pod) -> dict[str, int]:
 def limit_amounts(pod: Pod) -> Amounts:
     """Return the pod's limits by the same formula; overhead is added only to existing limits."""
     containers = (*pod.spec.initContainers, *pod.spec.containers)
-    total = _aggregate(pod, {one.name: _parsed(one.resources.limits) for one in containers})
+    total = _aggregate(
+        pod, {container.name: _parsed(container.resources.limits) for container in containers}
+    )
     if pod.spec.resources is not None:
         pod_limits = _parsed(pod.spec.resources.limits)
         total |= {name: amount for name, amount in pod_limits.items() if is_pod_level(name)}
@@ -187,8 +193,8 @@ def pod_limits(pod: Pod) -> dict[str, int]:
     return {name: in_unit(name, amount) for name, amount in limit_amounts(pod).items()}
 
 
-def _texts(found: Amounts) -> dict[str, str]:
-    return {name: str(amount) for name, amount in sorted(found.items())}
+def _texts(amounts: Amounts) -> dict[str, str]:
+    return {name: str(amount) for name, amount in sorted(amounts.items())}
 
 
 def pod_resources(pod: Pod) -> ResourceRequirements:
@@ -200,10 +206,10 @@ def pod_resources(pod: Pod) -> ResourceRequirements:
 
 def effective_limit(pod: Pod, container: Container, name: str) -> int | None:
     """Return the container's limit, else the pod's own; None if neither is set. Zero is unset."""
-    found = [container.resources.limits.get(name)]
+    texts = [container.resources.limits.get(name)]
     if pod.spec.resources is not None and is_pod_level(name):
-        found.append(pod.spec.resources.limits.get(name))
-    amounts_found = (in_unit(name, parse_quantity(text)) for text in found if text is not None)
+        texts.append(pod.spec.resources.limits.get(name))
+    amounts_found = (in_unit(name, parse_quantity(text)) for text in texts if text is not None)
     return next((amount for amount in amounts_found if amount), None)
 
 

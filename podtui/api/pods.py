@@ -71,8 +71,8 @@ def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
     """Return the ephemeral containers, converted to plain `Container` objects."""
     names = Container.__struct_fields__
     return tuple(
-        Container(**{name: getattr(one, name) for name in names})
-        for one in pod.spec.ephemeralContainers
+        Container(**{name: getattr(container, name) for name in names})
+        for container in pod.spec.ephemeralContainers
     )
 
 
@@ -98,13 +98,13 @@ def container_names(pod: Pod) -> list[str]:
 def container_statuses(pod: Pod) -> list[ContainerStatus]:
     """Return all container statuses, in manifest order."""
     status = pod.status
-    found = (
+    statuses = (
         *status.initContainerStatuses,
         *status.containerStatuses,
         *status.ephemeralContainerStatuses,
     )
-    places = {name: place for place, name in enumerate(container_names(pod))}
-    return sorted(found, key=lambda one: places.get(one.name, len(places)))
+    order = {name: index for index, name in enumerate(container_names(pod))}
+    return sorted(statuses, key=lambda status: order.get(status.name, len(order)))
 
 
 def host_ports(pod: Pod) -> frozenset[HostPort]:
@@ -117,9 +117,9 @@ def host_ports(pod: Pod) -> frozenset[HostPort]:
     )
 
 
-def ports_clash(one: HostPort, other: HostPort) -> bool:
+def ports_clash(first: HostPort, second: HostPort) -> bool:
     """Return whether the two host ports exclude each other."""
-    (protocol, ip, port), (other_protocol, other_ip, other_port) = one, other
+    (protocol, ip, port), (other_protocol, other_ip, other_port) = first, second
     return (protocol, port) == (other_protocol, other_port) and (
         ip == other_ip or ip in _EVERY_IP or other_ip in _EVERY_IP
     )

@@ -23,7 +23,7 @@ def labels_match(selector: LabelSelector | None, labels: Labels) -> bool:
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.matchLabels.items()) and all(
-        _matches(one, labels) for one in selector.matchExpressions
+        _matches(requirement, labels) for requirement in selector.matchExpressions
     )
 
 
@@ -73,8 +73,8 @@ def node_term_matches(term: NodeSelectorTerm, name: str, labels: Labels) -> bool
     if not term.matchExpressions and not term.matchFields:
         return False
     fields = {"metadata.name": name}
-    return all(_matches(one, labels) for one in term.matchExpressions) and all(
-        _matches(one, fields) for one in term.matchFields
+    return all(_matches(requirement, labels) for requirement in term.matchExpressions) and all(
+        _matches(requirement, fields) for requirement in term.matchFields
     )
 
 
@@ -107,7 +107,7 @@ def _integer(text: str | None) -> int | None:
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """Return whether one of the tolerations tolerates the taint."""
-    return any(_tolerates(one, taint) for one in tolerations)
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -145,8 +145,8 @@ def empty(shape: Shape) -> Any:
         case Form.MAP:
             return {}
         case Form.OBJECT if shape.struct is not None:
-            known = fields(shape.struct)
-            return {name: empty(known[name].shape) for name in required_names(shape.struct)}
+            members = fields(shape.struct)
+            return {name: empty(members[name].shape) for name in required_names(shape.struct)}
         case Form.QUANTITY:
             return "0"
         case _:

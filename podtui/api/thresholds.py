@@ -100,11 +100,11 @@ def eviction_thresholds(
             )
         )
     pods = [
-        Threshold(signal=ALLOCATABLE_MEMORY, value=one.value, reclaim=one.reclaim)
-        for one in thresholds
-        if one.signal == MEMORY and one.grace == 0
+        Threshold(signal=ALLOCATABLE_MEMORY, value=threshold.value, reclaim=threshold.reclaim)
+        for threshold in thresholds
+        if threshold.signal == MEMORY and threshold.grace == 0
     ]
-    return tuple(one for one in (*thresholds, *pods) if one.signal not in DERIVED)
+    return tuple(threshold for threshold in (*thresholds, *pods) if threshold.signal not in DERIVED)
 
 
 def _known(setting: str, signal: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from podtui.cli.invocation import FAILED, NO_AGENT, USAGE
-from podtui.cli.parser import build_parser, parse, take_exec_words, take_path, wants_cluster
+from podtui.cli.parser import build_parser, parse, take_exec_command, take_path, wants_cluster
 from podtui.errors import AgentUnavailable, PodtuiError, UsageError
 from podtui.text.terminal_text import lines
 
@@ -24,9 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         path = take_path(arguments)
-        words = take_exec_words(arguments)
+        exec_command = take_exec_command(arguments)
         namespace = parse(arguments)
-        namespace.words = words
+        namespace.exec_command = exec_command
         if path is not None:
             namespace.path = path
         if namespace.path is not None:

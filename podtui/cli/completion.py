@@ -99,7 +99,11 @@ def _containers(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[
     from podtui.api.pods import all_containers
 
     return sorted(
-        {one.name for pod in _selected_pods(pods, namespace) for _, one in all_containers(pod)}
+        {
+            container.name
+            for pod in _selected_pods(pods, namespace)
+            for _, container in all_containers(pod)
+        }
     )
 
 
@@ -108,8 +112,8 @@ def _ports(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[str]:
         {
             str(port.containerPort)
             for pod in _selected_pods(pods, namespace)
-            for one in pod.spec.containers
-            for port in one.ports
+            for container in pod.spec.containers
+            for port in container.ports
         }
     )
 

@@ -158,13 +158,13 @@ def _agent(settings: Settings, record: AgentRecord | None) -> Iterator[Finding]:
 def _agents_elsewhere(settings: Settings) -> Iterator[tuple[int, str]]:
     """Yield PID and root directory of agents with another root directory."""
     for process in psutil.process_iter(["cmdline"]):
-        words: list[str] = process.info["cmdline"] or []
-        if "agent" not in words or not any(Path(word).name == "podtui" for word in words):
+        command: list[str] = process.info["cmdline"] or []
+        if "agent" not in command or not any(Path(word).name == "podtui" for word in command):
             continue
-        for index, word in enumerate(words):
+        for index, word in enumerate(command):
             root = word.removeprefix("--root-dir=")
-            if word == "--root-dir" and index + 1 < len(words):
-                root = words[index + 1]
+            if word == "--root-dir" and index + 1 < len(command):
+                root = command[index + 1]
             if root != word and Path(root) != settings.rootDir:
                 yield process.pid, root
 
@@ -179,7 +179,7 @@ def _engine_of_agent(settings: Settings) -> Iterator[Finding]:
         yield Finding("warn", "agent", f"does not answer yet: {error}")
         yield from _engine(settings)
         return
-    ready = next((one for one in status.conditions if one.type == "Ready"), None)
+    ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
     if ready is None or ready.status != "True":
         message = ready.message if ready else "the node has no Ready condition yet"
         advice = engine_advice(message, ready.reason) if ready else engine_advice(message)
@@ -197,9 +197,9 @@ def _engine(settings: Settings) -> Iterator[Finding]:
         return
     search = find_engine(None if settings.engine == "auto" else settings.engine)
     for tried in search.tried:
-        level = "ok" if search.found else "fail"
+        level = "ok" if search.endpoint else "fail"
         yield Finding(level, f"no engine at {tried.endpoint.url}", tried.problem)
-    if search.found is None:
+    if search.endpoint is None:
         denied = [tried.problem for tried in search.tried if "permission denied" in tried.problem]
         yield Finding(
             "fail",
@@ -213,13 +213,13 @@ def _engine(settings: Settings) -> Iterator[Finding]:
     try:
         info = asyncio.run(_connect(settings))
     except (EngineError, TimeoutError) as error:
-        yield Finding("fail", "engine", f"{search.found.url} answers, but: {error}")
+        yield Finding("fail", "engine", f"{search.endpoint.url} answers, but: {error}")
         return
     yield Finding(
         "ok",
         "engine",
-        f"{info.name} {info.version} (API {info.api_version}) at {search.found.url}"
-        f" ({search.found.source}); {info.operating_system or info.os}, cgroup v"
+        f"{info.name} {info.version} (API {info.api_version}) at {search.endpoint.url}"
+        f" ({search.endpoint.source}); {info.operating_system or info.os}, cgroup v"
         f"{info.cgroup_version}, {info.cpus} CPUs, {info.memory / 2**30:.1f} GiB",
     )
     for lack in info.lacking:

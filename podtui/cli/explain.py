@@ -7,8 +7,8 @@ import argparse
 import json
 import shutil
 
-from podtui.explain.explanation import explain_place
-from podtui.explain.places import find_place
+from podtui.explain.explanation import explain_pod_field
+from podtui.explain.places import find_pod_field
 from podtui.explain.report import render_json, render_text, render_tree, tree_data
 
 
@@ -21,9 +21,9 @@ def run(namespace: argparse.Namespace) -> int:
 
 def explained(field: str, output: str, width: int, *, recursive: bool) -> str:
     """Return the text to print. Raises `UsageError` if there is no such field."""
-    place = find_place(field)
+    pod_field = find_pod_field(field)
     if recursive:
         as_json = output == "json"
-        return json.dumps(tree_data(place), indent=2) if as_json else render_tree(place)
-    explanation = explain_place(place)
+        return json.dumps(tree_data(pod_field), indent=2) if as_json else render_tree(pod_field)
+    explanation = explain_pod_field(pod_field)
     return render_json(explanation) if output == "json" else render_text(explanation, width)

@@ -120,8 +120,8 @@ def fix_stdin(settings: Settings, *, err: Callable[[str], None]) -> bool:
     sys.stdout.buffer.flush()
     left = read_manifest("/dev/stdin", fixed.after, node_name=node, strict=strict).diagnostics
     for finding in left:
-        place = f"{finding.line}:{finding.column}: " if finding.line is not None else ""
-        err(lines(f"{STDIN}:{place}{finding.severity.lower()}: {finding.text}"))
+        position = f"{finding.line}:{finding.column}: " if finding.line is not None else ""
+        err(lines(f"{STDIN}:{position}{finding.severity.lower()}: {finding.text}"))
     return not any(d.severity is Severity.ERROR or d.code == FURTHER_DOCUMENT for d in left)
 
 

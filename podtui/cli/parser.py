@@ -46,7 +46,7 @@ CLUSTER_COMMANDS: Final = frozenset(
 SHELLS: Final = ("bash", "zsh", "fish")
 WEB_PORT: Final = 7638
 """The letters PODT on a telephone keypad."""
-FLAGS: Final = {key: one.flag for key, one in SETTINGS.items() if one.flag is not None}
+FLAGS: Final = {key: setting.flag for key, setting in SETTINGS.items() if setting.flag is not None}
 _CLUSTER_NAMES: Final = ("context", "kubeconfig", "namespace", "all_namespaces")
 _KUBECTL: Final = frozenset(
     (
@@ -201,7 +201,7 @@ def _common_options() -> argparse.ArgumentParser:
 
 
 def _screen_options() -> argparse.ArgumentParser:
-    """Return the options that only the screen has; `podtui.cli.screen.words` passes them on."""
+    """Return the options that only the screen has; `screen_arguments` passes them on."""
     options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     group = options.add_argument_group("options of the screen")
     _add_flags(group, screen=True)
@@ -305,8 +305,10 @@ def _service(service: Any) -> None:
 def _exec(run: Any) -> None:
     run.usage = "podtui exec [-i] [-t] [-c CONTAINER] [-n NAMESPACE] POD [--] COMMAND …"
     _pod(run)
-    # `take_exec_words` extracts them: argparse would parse the command's options as podtui's.
-    run.add_argument("words", metavar="COMMAND", nargs="*", help="the command and its arguments")
+    # `take_exec_command` extracts them: argparse would parse the command's options as podtui's.
+    run.add_argument(
+        "exec_command", metavar="COMMAND", nargs="*", help="the command and its arguments"
+    )
     _streams(run)
 
 
@@ -391,7 +393,7 @@ def take_path(arguments: list[str]) -> str | None:
     return arguments.pop(indices[0])
 
 
-def take_exec_words(arguments: list[str]) -> list[str]:
+def take_exec_command(arguments: list[str]) -> list[str]:
     """Remove and return the command of ``exec``.
 
     It starts after the first ``--``, or at the first word after the pod's name: options after that

@@ -70,7 +70,7 @@ def _require_terminal() -> None:
         cast("Any", sys).__stderr__ = sys.__stdout__
 
 
-def words(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
+def screen_arguments(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
     """Return the arguments that start this screen in another process, whatever its working
     directory."""
     # Do not pass on a default folder: it would look like a folder that the user named.

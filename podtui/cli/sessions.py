@@ -47,11 +47,11 @@ _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 def run_exec(namespace: argparse.Namespace) -> int:
     """Run a command in a container; return its exit status."""
-    if not namespace.words:
+    if not namespace.exec_command:
         raise UsageError("a command is missing: podtui exec POD -- COMMAND …")
     query = ExecQuery(
         container=namespace.container,
-        command=tuple(namespace.words),
+        command=tuple(namespace.exec_command),
         stdin=namespace.stdin,
         tty=namespace.tty and sys.stdin.isatty(),
     )
@@ -83,7 +83,9 @@ def run_copy(namespace: argparse.Namespace) -> int:
     """Copy files and print what was copied."""
 
     def job(client: ApiClient, at: str) -> Coroutine[Any, Any, str]:
-        source, target = (parse_place(one, at) for one in (namespace.source, namespace.target))
+        source, target = (
+            parse_copy_path(path, at) for path in (namespace.source, namespace.target)
+        )
         return copy(client, namespace.container, source, target)
 
     print(lines(_run(namespace, job)))
@@ -109,7 +111,7 @@ def _run(
 
 
 @dataclass(frozen=True, slots=True)
-class CopyPlace:
+class CopyPath:
     """A path; in a container if ``pod`` is set, otherwise local."""
 
     path: str
@@ -117,15 +119,15 @@ class CopyPlace:
     namespace: str = ""
 
 
-def parse_place(text: str, namespace: str) -> CopyPlace:
+def parse_copy_path(text: str, namespace: str) -> CopyPath:
     """Parse ``PATH``, ``POD:PATH`` or ``NAMESPACE/POD:PATH``. Raises `UsageError`."""
     before, colon, path = text.partition(":")
     if not colon or before.startswith((".", "/")):
-        return CopyPlace(text)
+        return CopyPath(text)
     given, _, pod = before.rpartition("/")
     if not pod or not path:
         raise UsageError(f"{text}: not a path; use PATH, POD:PATH or NAMESPACE/POD:PATH")
-    return CopyPlace(path, pod, given or namespace)
+    return CopyPath(path, pod, given or namespace)
 
 
 def parse_ports(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
@@ -177,12 +179,16 @@ class FoundPod:
         if wanted or self.pod is None:
             return wanted, ""
         spec = self.pod.spec
-        regular = [one.name for one in spec.containers]
+        regular = [container.name for container in spec.containers]
         annotated = self.pod.metadata.annotations.get(_DEFAULT_CONTAINER, "")
         if annotated in regular:
             return annotated, ""
-        ephemeral = [f"{one.name} (ephem)" for one in spec.ephemeralContainers]
-        every = [*regular, *ephemeral, *(f"{one.name} (init)" for one in spec.initContainers)]
+        ephemeral = [f"{container.name} (ephem)" for container in spec.ephemeralContainers]
+        every = [
+            *regular,
+            *ephemeral,
+            *(f"{container.name} (init)" for container in spec.initContainers),
+        ]
         if len(every) == 1:
             return regular[0], ""
         return regular[0], f'Defaulted container "{regular[0]}" out of: {", ".join(every)}'
@@ -214,19 +220,19 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:
         if error.code != 403:
             raise
         items = ()
-    found = [
+    matches = [
         FoundPod(pod.metadata.name, pod)
         for pod in items
         if pod.metadata.name == f"{wanted}-{pod.spec.nodeName.lower()}"
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(matches) == 1:
+        return matches[0]
     raise ApiError(404, "NotFound", f'pod "{wanted}" does not exist')
 
 
-def _container(found: FoundPod, wanted: str) -> str:
+def _container(target: FoundPod, wanted: str) -> str:
     """Return the container to use, and print the note about it."""
-    container, note = found.container(wanted)
+    container, note = target.container(wanted)
     if note:
         print(one_line(note), file=sys.stderr, flush=True)
     return container
@@ -237,18 +243,18 @@ def _container(found: FoundPod, wanted: str) -> str:
 
 async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery) -> int:
     """Run a command and return its exit code."""
-    found = await find_pod(client, namespace, pod)
-    found.require_running("exec in")
-    query = replace(query, container=_container(found, query.container))
-    opened = client.exec(namespace, found.name, query)
+    target = await find_pod(client, namespace, pod)
+    target.require_running("exec in")
+    query = replace(query, container=_container(target, query.container))
+    opened = client.exec(namespace, target.name, query)
     return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
 
 async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
-    found = await find_pod(client, namespace, pod)
-    found.require_running("attach to")
-    query = replace(query, container=_container(found, query.container))
-    opened = client.attach(namespace, found.name, query)
+    target = await find_pod(client, namespace, pod)
+    target.require_running("attach to")
+    query = replace(query, container=_container(target, query.container))
+    opened = client.attach(namespace, target.name, query)
     return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
 
@@ -368,16 +374,16 @@ async def forward(
     print_line: Callable[[str], None],
 ) -> None:
     """Forward until interrupted; ``print_line`` gets a line for each port and each new problem."""
-    found = await find_pod(client, namespace, pod)
-    found.require_running("forward ports to")
+    target = await find_pod(client, namespace, pod)
+    target.require_running("forward ports to")
     forwards: list[PortForward] = []
     try:
         for local, remote in ports:
-            listening = await client.port_forward(namespace, found.name, remote, local_port=local)
+            listening = await client.port_forward(namespace, target.name, remote, local_port=local)
             forwards.append(listening)
             print_line(f"Forwarding from 127.0.0.1:{listening.local_port} -> {remote}")
-        if found.phase == "Pending":
-            print_line(f'pod "{found.name}" is Pending: connections fail until its containers run')
+        if target.phase == "Pending":
+            print_line(f'pod "{target.name}" is Pending: connections fail until its containers run')
         async with asyncio.TaskGroup() as group:
             for listening in forwards:
                 group.create_task(listening.run())
@@ -400,23 +406,23 @@ async def _report_problems(listening: PortForward, print_line: Callable[[str], N
 # --- cp
 
 
-async def copy(client: ApiClient, container: str, source: CopyPlace, target: CopyPlace) -> str:
+async def copy(client: ApiClient, container: str, source: CopyPath, target: CopyPath) -> str:
     """Copy a file or folder and return a message about it. Raises `PodtuiError`."""
     if bool(source.pod) == bool(target.pod):
         raise UsageError("one path must be in a container (POD:PATH), the other one local")
     if source.pod:
-        found = await find_pod(client, source.namespace, source.pod)
-        container = _container(found, container)
+        pod = await find_pod(client, source.namespace, source.pod)
+        container = _container(pod, container)
         copied = await client.copy_from(
-            source.namespace, found.name, container, source.path, Path(target.path)
+            source.namespace, pod.name, container, source.path, Path(target.path)
         )
     else:
         if not os.path.lexists(source.path):  # noqa: ASYNC240 - one stat of a local path
             raise PodtuiError(f"{source.path}: no such file or directory")
-        found = await find_pod(client, target.namespace, target.pod)
-        container = _container(found, container)
+        pod = await find_pod(client, target.namespace, target.pod)
+        container = _container(pod, container)
         copied = await client.copy_to(
-            target.namespace, found.name, container, Path(source.path), target.path
+            target.namespace, pod.name, container, Path(source.path), target.path
         )
     skipped = f"; {copied.skipped} links and devices were skipped" if copied.skipped else ""
     files = "1 file" if copied.files == 1 else f"{copied.files} files"

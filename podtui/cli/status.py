@@ -135,7 +135,7 @@ def render(
     drawn += [[one_line(str(row["cells"][i])) for i in shown] for row in rows]
     if namespaced:
         places = [row.get("object", {}).get("metadata", {}).get("namespace", "") for row in rows]
-        heads = ["NAMESPACE", *(one_line(str(place)) for place in places)]
+        heads = ["NAMESPACE", *(one_line(str(namespace)) for namespace in places)]
         drawn = [(head, *line) for head, line in zip(heads, drawn, strict=True)]
     if health is not None:
         drawn = [(*line, word) for line, word in zip(drawn, (HEALTH, *health), strict=True)]
@@ -148,14 +148,14 @@ def health_words(table: dict[str, Any], now: float) -> list[str]:
     Raises `ApiError`."""
     rows: list[dict[str, Any]] = table.get("rows") or []
     items = [row.get("object", {}) for row in rows]
-    words: list[str] = []
+    states: list[str] = []
     for item in items:
         if "status" not in item:
-            words.append("<unknown>")
+            states.append("<unknown>")
             continue
         pod = decode_with("pods", lambda item=item: lenient_convert(item, Pod))
-        words.append(str(pod_health(pod, now).health))
-    return words
+        states.append(str(pod_health(pod, now).health))
+    return states
 
 
 def _padded(cell: str, width: int) -> str:

@@ -31,7 +31,7 @@ def run(namespace: argparse.Namespace) -> int:
             host=loopback_host(namespace.host),
             port=namespace.port,
             folder=settings.rootDir,
-            arguments=screen.words(namespace, resolved),
+            arguments=screen.screen_arguments(namespace, resolved),
             title=f"podtui {title}",
             readonly=settings.readOnly,
             open_browser=namespace.open,

@@ -143,10 +143,13 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
     reports = [_of_pod(source, pod, facts_of(pod)) for pod in selected]
     reported = {id(report.manifest) for report in reports}
     there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
-    unreported = [one for one in manifests if id(one) not in reported]
+    unreported = [manifest for manifest in manifests if id(manifest) not in reported]
     waiting = list(_of_waiting(unreported, there, nodes, wanted))
     reported |= {id(report.manifest) for report in waiting}
-    files = [*_of_files((one for one in unreported if id(one) not in reported), wanted), *waiting]
+    files = [
+        *_of_files((manifest for manifest in unreported if id(manifest) not in reported), wanted),
+        *waiting,
+    ]
     if wanted is not None and not reports and not files:
         raise UsageError(f"there is no pod or file named {wanted!r}")
     return [*reports, *files]
@@ -240,12 +243,12 @@ def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
     diagnosis = diagnose(facts)
     if diagnosis.wants_log and diagnosis.container:
         tail, problem = _log(source, pod, diagnosis.container)
-        known = replace(
+        facts_with_log = replace(
             facts,
             logs={diagnosis.container: tail},
             log_problems={diagnosis.container: problem} if problem else {},
         )
-        diagnosis = diagnose(known)
+        diagnosis = diagnose(facts_with_log)
     diagnosis = _with_harmless_fixes(diagnosis, facts.manifest, source)
     return Report(_shown(pod.metadata.namespace, pod.metadata.name), diagnosis, facts.manifest)
 
@@ -275,7 +278,7 @@ def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str
     """Return the last log lines of a container, and the reason if they are unreadable; one of both
     is empty."""
     statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-    status = next((one for one in statuses if one.name == container), None)
+    status = next((status for status in statuses if status.name == container), None)
     query = {"container": container, "tailLines": LOG_LINES}
     if status is not None and status.ready and status.lastState.terminated is not None:
         query["previous"] = "true"

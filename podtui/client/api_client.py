@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -36,6 +36,7 @@ MAX_LINE = 1024 * 1024
 JSON = "application/json"
 YAML = "application/yaml"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+Propagation = Literal["", "Background", "Foreground", "Orphan"]
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
 _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
 
@@ -102,8 +103,8 @@ class ApiClient:
         return await self._metrics(await self._collection(_METRICS, "pods"), PodMetrics)
 
     async def node_metrics(self) -> NodeMetrics | None:
-        found = await self.nodes_metrics()
-        return found[0] if found else None
+        metrics = await self.nodes_metrics()
+        return metrics[0] if metrics else None
 
     async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
         """See `Client.nodes_metrics`."""
@@ -156,6 +157,15 @@ class ApiClient:
         )
         return decode_with(path, lambda: where.decode(answer))
 
+    async def update(self, kind: type[T], item: T, *, subresource: str = "") -> T:
+        """Replace an object, or one of its subresources, if it still has the version of ``item``;
+        return it as it was stored."""
+        meta = item.metadata
+        path = _object_path(kind, meta.namespace, meta.name)
+        path += f"/{subresource}" if subresource else ""
+        answer = await self._connection.put(path, msgspec.json.encode(item), JSON)
+        return decode_with(path, lambda: kind_of(kind).decode(answer))
+
     async def create_sub(
         self, kind: type[T], namespace: str, name: str, subresource: str, item: Struct
     ) -> bytes:
@@ -178,12 +188,25 @@ class ApiClient:
         answer = await self._connection.patch(path, msgspec.json.encode(patch), content_type)
         return decode_with(path, lambda: kind_of(kind).decode(answer))
 
-    async def delete(self, kind: type[T], namespace: str, name: str, *, uid: str = "") -> None:
-        """Delete an object with its own grace period; with ``uid``, exactly that one."""
-        preconditions = Preconditions(uid=uid) if uid else None
-        options = DeleteOptions(apiVersion="v1", kind="DeleteOptions", preconditions=preconditions)
+    async def delete(
+        self,
+        kind: type[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        policy: Propagation = "",
+    ) -> bytes:
+        """Delete an object with its own grace period; with ``uid``, exactly that one. ``policy``
+        is for its dependents. Return the raw response: the deleted object or a Status."""
+        options = DeleteOptions(
+            apiVersion="v1",
+            kind="DeleteOptions",
+            preconditions=Preconditions(uid=uid) if uid else None,
+            propagationPolicy=policy,
+        )
         path = _object_path(kind, namespace, name)
-        await self._connection.delete(path, msgspec.json.encode(options))
+        return await self._connection.delete(path, msgspec.json.encode(options))
 
     # --- sessions with pods
 

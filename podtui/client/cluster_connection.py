@@ -295,8 +295,8 @@ def _present(context: ssl.SSLContext, identity: Identity) -> None:
         context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         reason = error.reason if isinstance(error, ssl.SSLError) else ""
-        words = "do not match" if "MISMATCH" in (reason or "") else "cannot be read"
-        raise PodtuiError(f"the client certificate and its key {words}") from None
+        problem = "do not match" if "MISMATCH" in (reason or "") else "cannot be read"
+        raise PodtuiError(f"the client certificate and its key {problem}") from None
     finally:
         for descriptor in opened:
             os.close(descriptor)

@@ -150,7 +150,7 @@ class Copying:
                 code = session.exit_code()
         except ApiError as error:
             # A cluster answers 500, podtui's agent 400.
-            if error.code in (400, 500) and any(words in str(error) for words in _MISSING_WORDS):
+            if error.code in (400, 500) and any(hint in str(error) for hint in _MISSING_WORDS):
                 return _MISSING[1], str(error), 0
             raise
         return code, complaint.decode(errors="replace").strip(), size

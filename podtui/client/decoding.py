@@ -4,16 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from functools import cached_property
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
+from podtui.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
+from podtui.api.autoscaling import HorizontalPodAutoscaler
+from podtui.api.batch import CronJob, Job
+from podtui.api.discovery import EndpointSlice
 from podtui.api.insight import Timeline
 from podtui.api.lenient import lenient_decode
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
-from podtui.api.v1 import Event, ListMeta, Namespace, Node, Pod
+from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.policy import PodDisruptionBudget
+from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podtui.api.scheduling import PriorityClass
+from podtui.api.storage import StorageClass
+from podtui.api.v1 import (
+    ConfigMap,
+    Endpoints,
+    Event,
+    Lease,
+    LimitRange,
+    ListMeta,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ReplicationController,
+    ResourceQuota,
+    RuntimeClass,
+    Secret,
+    Service,
+    ServiceAccount,
+)
 from podtui.client.protocol import Object, T
 from podtui.errors import ApiError
 
@@ -55,45 +83,84 @@ class Versioned(msgspec.Struct, frozen=True):
     metadata: ListMeta
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ObjectKind:
-    root: str
+    """How the API names a type of objects, and how they are decoded."""
+
+    struct: type[Object]
+    api_version: str
     plural: str
     namespaced: bool
-    decoder: msgspec.json.Decoder[Any]
+
+    @cached_property
+    def decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.struct)
 
     def decode(self, item: msgspec.Raw | bytes) -> Any:
         """Decode an object and drop its managedFields, which are unused here but often the larger
         part of the object. Raises `msgspec.MsgspecError`."""
-        found = lenient_decode(item, self.decoder)
-        meta = found.metadata
+        decoded = lenient_decode(item, self.decoder)
+        meta = decoded.metadata
         if not meta.managedFields:
-            return found
+            return decoded
         return msgspec.structs.replace(
-            found, metadata=msgspec.structs.replace(meta, managedFields=())
+            decoded, metadata=msgspec.structs.replace(meta, managedFields=())
         )
 
     def collection(self, namespace: str) -> str:
+        root = (
+            f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        )
         if namespace and self.namespaced:
-            return f"{self.root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
-        return f"{self.root}/{self.plural}"
+            return f"{root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
+        return f"{root}/{self.plural}"
 
 
 def kind_of(kind: type[T]) -> ObjectKind:
-    return _KINDS[cast("type[Object]", kind)]
+    return _KINDS[kind]
 
 
-_KINDS: Mapping[type[Object], ObjectKind] = {
-    Pod: ObjectKind("/api/v1", "pods", True, msgspec.json.Decoder(Pod)),
-    Node: ObjectKind("/api/v1", "nodes", False, msgspec.json.Decoder(Node)),
-    Event: ObjectKind("/api/v1", "events", True, msgspec.json.Decoder(Event)),
-    Namespace: ObjectKind("/api/v1", "namespaces", False, msgspec.json.Decoder(Namespace)),
-    Manifest: ObjectKind(
-        f"/apis/{GROUP_VERSION}", "manifests", False, msgspec.json.Decoder(Manifest)
-    ),
-    Timeline: ObjectKind(
-        f"/apis/{GROUP_VERSION}", "timelines", True, msgspec.json.Decoder(Timeline)
-    ),
+_KINDS: Final[Mapping[type[Object], ObjectKind]] = {
+    struct: ObjectKind(struct, api_version, plural, namespaced)
+    for struct, api_version, plural, namespaced in (
+        (ConfigMap, "v1", "configmaps", True),
+        (Endpoints, "v1", "endpoints", True),
+        (Event, "v1", "events", True),
+        (Lease, "coordination.k8s.io/v1", "leases", True),
+        (LimitRange, "v1", "limitranges", True),
+        (Namespace, "v1", "namespaces", False),
+        (Node, "v1", "nodes", False),
+        (PersistentVolume, "v1", "persistentvolumes", False),
+        (PersistentVolumeClaim, "v1", "persistentvolumeclaims", True),
+        (Pod, "v1", "pods", True),
+        (ReplicationController, "v1", "replicationcontrollers", True),
+        (ResourceQuota, "v1", "resourcequotas", True),
+        (RuntimeClass, "node.k8s.io/v1", "runtimeclasses", False),
+        (Secret, "v1", "secrets", True),
+        (Service, "v1", "services", True),
+        (ServiceAccount, "v1", "serviceaccounts", True),
+        (ControllerRevision, "apps/v1", "controllerrevisions", True),
+        (DaemonSet, "apps/v1", "daemonsets", True),
+        (Deployment, "apps/v1", "deployments", True),
+        (ReplicaSet, "apps/v1", "replicasets", True),
+        (StatefulSet, "apps/v1", "statefulsets", True),
+        (HorizontalPodAutoscaler, "autoscaling/v2", "horizontalpodautoscalers", True),
+        (CronJob, "batch/v1", "cronjobs", True),
+        (Job, "batch/v1", "jobs", True),
+        (EndpointSlice, "discovery.k8s.io/v1", "endpointslices", True),
+        (Ingress, "networking.k8s.io/v1", "ingresses", True),
+        (IngressClass, "networking.k8s.io/v1", "ingressclasses", False),
+        (NetworkPolicy, "networking.k8s.io/v1", "networkpolicies", True),
+        (PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", True),
+        (ClusterRole, "rbac.authorization.k8s.io/v1", "clusterroles", False),
+        (ClusterRoleBinding, "rbac.authorization.k8s.io/v1", "clusterrolebindings", False),
+        (Role, "rbac.authorization.k8s.io/v1", "roles", True),
+        (RoleBinding, "rbac.authorization.k8s.io/v1", "rolebindings", True),
+        (PriorityClass, "scheduling.k8s.io/v1", "priorityclasses", False),
+        (StorageClass, "storage.k8s.io/v1", "storageclasses", False),
+        (Manifest, GROUP_VERSION, "manifests", False),
+        (Timeline, GROUP_VERSION, "timelines", True),
+    )
 }
 
 

@@ -104,14 +104,18 @@ class Following:
             except (PodtuiError, msgspec.MsgspecError) as error:
                 if self._connection.closed:
                     return
+                # What happened meanwhile is unknown: the next list replaces everything.
                 self._version = ""
                 expired = isinstance(error, ApiError) and error.code == 410
+                # A version that is too old is a reason to list, not a loss. A loss is reported
+                # once.
                 if not expired and not lost:
                     lost = True
                     yield Lost(str(error), is_refused(error))
                 await self._clock.sleep(wait_after(error, self._delay))
             else:
                 await self._clock.sleep(self._delay)
+            # Each event of a watch resets it, so that only failures in a row lengthen it.
             self._delay = min(self._delay * 2, LAST_DELAY)
 
     async def _list(self) -> Synced:
@@ -156,6 +160,7 @@ class Following:
                 batch = _Batch()
                 for line in splitter.feed(chunk):
                     self._take(line, batch)
+                # All events of a read together: a burst is not one update for each event.
                 for delta in batch.deltas():
                     yield delta
                 await self._clock.sleep(COALESCE_SECONDS)

@@ -36,12 +36,18 @@ _LONGEST_STEP: Final = 64 * 1024
 
 
 class UnixClient(ApiClient):
-    """A `podtui.client.protocol.Client` over the agent's unix socket. Belongs to one event loop."""
+    """A `podtui.client.protocol.Client` over the agent's unix socket. Belongs to one event loop.
 
-    def __init__(self, socket_path: Path | str, *, clock: Clock | None = None) -> None:
+    ``agent`` is the name of the program that the API sees, for instance as the manager of fields.
+    """
+
+    def __init__(
+        self, socket_path: Path | str, *, clock: Clock | None = None, agent: str = ""
+    ) -> None:
         # Do not limit the pool: a screen may hold any number of streams open.
         connector = functools.partial(aiohttp.UnixConnector, str(socket_path), limit=0)
-        connection = HttpConnection("http://podtui", connector)
+        headers = {"User-Agent": agent} if agent else None
+        connection = HttpConnection("http://podtui", connector, headers)
         super().__init__(f"unix:{socket_path}", connection, clock)
 
     async def insight(

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, cast
 
 from podtui.api.local import Edit, Manifest
-from podtui.api.places import FieldPlace, Path, Place, read_places
+from podtui.api.places import FieldPlace, Path, Position, read_places
 from podtui.editing.edits import BREAK
 
 MAX_TEXT: Final = 256 * 1024 - 4
@@ -30,13 +30,13 @@ _ITEM: Final = re.compile(r"( *)-[ \t]+")
 _COMMA: Final = re.compile(r"\s*,\s*")
 
 
-def find_place(places: Mapping[Path, FieldPlace], path: Path) -> tuple[Place | None, bool]:
+def find_place(places: Mapping[Path, FieldPlace], path: Path) -> tuple[Position | None, bool]:
     """Return the position of a field, or of its nearest ancestor in the text, and whether the field
     itself is in the text."""
     for end in range(len(path), 0, -1):
-        place = places.get(path[:end])
-        if place is not None:
-            return place.key or place.value, end == len(path)
+        positions = places.get(path[:end])
+        if positions is not None:
+            return positions.key or positions.value, end == len(path)
     return None, False
 
 
@@ -71,22 +71,22 @@ class Source:
         # The reader's columns do not count a byte-order mark.
         return text.removeprefix("\ufeff") if number == 1 else text
 
-    def find(self, path: Path) -> tuple[Place | None, bool]:
+    def find(self, path: Path) -> tuple[Position | None, bool]:
         """See `find_place`."""
         return find_place(self.places, path)
 
     def is_at(self, path: Path, line: int | None, column: int | None) -> bool:
         """Return whether a field or its key is at this position."""
-        found = self.places.get(path)
-        return found is not None and (line, column) in (found.key, found.value)
+        positions = self.places.get(path)
+        return positions is not None and (line, column) in (positions.key, positions.value)
 
-    def scalar(self, path: Path) -> tuple[Place, str] | None:
+    def scalar(self, path: Path) -> tuple[Position, str] | None:
         """Return the position and the source text, including quotes, of a scalar. Returns None for
         other values, for multi-line scalars, and for scalars that an anchor shares."""
-        found = self.places.get(path)
-        if found is None or not self._is_at_own_key(path, found):
+        positions = self.places.get(path)
+        if positions is None or not self._is_at_own_key(path, positions):
             return None
-        number, column = found.value
+        number, column = positions.value
         line = self.line(number)
         properties = _PROPERTIES.match(line, column - 1)
         start = properties.end() if properties else column - 1
@@ -121,15 +121,18 @@ class Source:
         indent = key[1] - 1 if key else self.places[path].value[1] - 2
         return bool(text) and not text.startswith("#") and len(following) - len(text) > indent
 
-    def _is_at_own_key(self, path: Path, found: FieldPlace) -> bool:
+    def _is_at_own_key(self, path: Path, positions: FieldPlace) -> bool:
         """Return whether the field belongs to this position alone: its key is written there (the
         key of a merged field is not), and no alias shares it."""
         above = (self.places.get(path[:end]) for end in range(1, len(path)))
-        if any(one is not None and self._is_shared(one) for one in above):
+        if any(
+            positions_above is not None and self._is_shared(positions_above)
+            for positions_above in above
+        ):
             return False
-        if found.key is None:
+        if positions.key is None:
             return True
-        line, column = found.key
+        line, column = positions.key
         raw = self.line(line)[column - 1 :]
         step = str(path[-1])
         return raw.startswith((step, f'"{step}"', f"'{step}'"))
@@ -142,10 +145,10 @@ class Source:
         string."""
         if not path:
             return "{" if self.json else ""
-        found = self.places.get(path)
-        if found is None:
+        positions = self.places.get(path)
+        if positions is None:
             return ""
-        line, column = found.value
+        line, column = positions.value
         text = self.line(line)
         properties = _PROPERTIES.match(text, column - 1)
         start = properties.end() if properties else column - 1
@@ -155,9 +158,9 @@ class Source:
     def _children(self, path: Path) -> list[tuple[Path, FieldPlace]]:
         size = len(path) + 1
         return [
-            (child, place)
-            for child, place in self.places.items()
-            if len(child) == size and child[:-1] == path and self._is_at_own_key(child, place)
+            (child, positions)
+            for child, positions in self.places.items()
+            if len(child) == size and child[:-1] == path and self._is_at_own_key(child, positions)
         ]
 
     # --- edits
@@ -165,19 +168,19 @@ class Source:
     def set(self, path: Path, value: Value, *, after: str = "") -> tuple[Edit, ...]:
         """Set a field, adding its missing ancestors; ``after`` is the sibling below which a new key
         is placed, if that exists. Returns no edits if this is not safe."""
-        known = len(path)
-        while known and path[:known] not in self.places:
-            known -= 1
-        if known == len(path):
+        depth = len(path)
+        while depth and path[:depth] not in self.places:
+            depth -= 1
+        if depth == len(path):
             edit = self.replace(path, value)
             return (edit,) if edit else ()
-        steps = path[known:]
+        steps = path[depth:]
         if any(isinstance(step, int) for step in steps):
             return ()
         inner: Value = value
         for step in reversed(steps[1:]):
             inner = {str(step): inner}
-        edit = self._add(path[:known], str(steps[0]), inner, after)
+        edit = self._add(path[:depth], str(steps[0]), inner, after)
         return (edit,) if edit else ()
 
     def add_first(self, key: str, value: Value) -> tuple[Edit, ...]:
@@ -202,22 +205,22 @@ class Source:
 
     def replace_raw(self, path: Path, raw: str) -> Edit | None:
         """Replace a scalar by a verbatim text, including its quotes."""
-        found = self.scalar(path)
-        return Edit(*found[0], found[1], raw) if found is not None else None
+        scalar = self.scalar(path)
+        return Edit(*scalar[0], scalar[1], raw) if scalar is not None else None
 
     def replace_text(self, path: Path, text: str) -> Edit | None:
         """Replace a scalar by a string, quoted if it would otherwise be read as another type."""
-        found = self.scalar(path)
-        if found is None:
+        scalar = self.scalar(path)
+        if scalar is None:
             return None
-        return Edit(*found[0], found[1], written(text, json=self.json))
+        return Edit(*scalar[0], scalar[1], written(text, json=self.json))
 
     def replace(self, path: Path, value: Value) -> Edit | None:
         """Replace a scalar by another one, which is quoted if the old one is."""
-        found = self.scalar(path)
-        if found is None or isinstance(value, Mapping):
+        scalar = self.scalar(path)
+        if scalar is None or isinstance(value, Mapping):
             return None
-        (line, column), old = found
+        (line, column), old = scalar
         new = written(value, json=self.json)
         if isinstance(value, str) and old[:1] in ("'", '"') and new[:1] not in ("'", '"'):
             new = f"{old[0]}{new}{old[0]}"
@@ -225,10 +228,10 @@ class Source:
 
     def replace_key(self, path: Path, new: str) -> Edit | None:
         """Rename a key."""
-        found = self.places.get(path)
-        if found is None or found.key is None or not self._is_at_own_key(path, found):
+        positions = self.places.get(path)
+        if positions is None or positions.key is None or not self._is_at_own_key(path, positions):
             return None
-        line, column = found.key
+        line, column = positions.key
         quoted = self.line(line)[column - 1 : column] in ("'", '"')
         return Edit(line, column + quoted, str(path[-1]), new)
 
@@ -241,7 +244,9 @@ class Source:
         above = self.places.get(parent) if parent else None
         if above is None or not self._is_at_own_key(parent, above) or self._is_shared(above):
             return None
-        children = [(path, place) for path, place in self._children(parent) if place.key]
+        children = [
+            (path, positions) for path, positions in self._children(parent) if positions.key
+        ]
         if not children:
             return self._add_first(above, key, value)
         column = children[0][1].key[1] if children[0][1].key else 1
@@ -267,9 +272,9 @@ class Source:
     def _ends_its_line(self, path: Path) -> bool:
         """Return whether a field is a scalar on its key's line, so that another field can follow
         it."""
-        found = self.scalar(path)
+        scalar = self.scalar(path)
         key = self.places[path].key
-        return found is not None and key is not None and found[0][0] == key[0]
+        return scalar is not None and key is not None and scalar[0][0] == key[0]
 
     def _is_shared(self, above: FieldPlace) -> bool:
         """Return whether a mapping has an anchor that is used elsewhere."""
@@ -307,19 +312,19 @@ class Source:
         if first is None:
             return None
         (line, column), _ = first
-        words = [json_text.dumps(item) for item in items]
+        texts = [json_text.dumps(item) for item in items]
         if self._opens_flow(path) == "[":
-            return Edit(line, column, "", "".join(f"{word}, " for word in words))
+            return Edit(line, column, "", "".join(f"{text}, " for text in texts))
         indent = self.line(line)[: column - 1]
         if indent.strip(" ") != "-":
             return None
         feed = self._feed(line)
-        return Edit(line, column, "", "".join(f"{word}{feed}{indent}" for word in words))
+        return Edit(line, column, "", "".join(f"{text}{feed}{indent}" for text in texts))
 
     def remove(self, path: Path) -> Edit | None:
         """Remove a field with all its content; None if an alias refers to that content."""
-        found = self.places.get(path)
-        if found is None or found.key is None:
+        positions = self.places.get(path)
+        if positions is None or positions.key is None:
             return None
         return next(iter(self.remove_all((path,))), None)
 
@@ -369,7 +374,7 @@ class Source:
         text = line.lstrip(" ")
         return not text.strip() or len(line) - len(text) > indent
 
-    def _remove_first(self, path: Path, key: Place) -> Edit | None:
+    def _remove_first(self, path: Path, key: Position) -> Edit | None:
         """Remove a field that follows a dash: its next sibling takes its place."""
         line, column = key
         if not self._ends_its_line(path):
@@ -386,9 +391,11 @@ class Source:
     def _remove_from_flow(self, parent: Path, gone: Collection[Path]) -> Iterator[Edit]:
         """Remove children of a flow collection, with the commas between them."""
         children: list[tuple[Path, int, int]] = []
-        for path, place in self._children(parent):
-            value = self._offset(place.value)
-            children.append((path, self._offset(place.key or place.value), self._flow_end(value)))
+        for path, positions in self._children(parent):
+            value = self._offset(positions.value)
+            children.append(
+                (path, self._offset(positions.key or positions.value), self._flow_end(value))
+            )
         children.sort(key=lambda child: child[1])
         between = [self.text[a[2] : b[1]] for a, b in pairwise(children)]
         if any(not _COMMA.fullmatch(text) for text in between):
@@ -411,9 +418,9 @@ class Source:
                 yield Edit(line, column - mark, self.text[start:end], "")
             index += 1
 
-    def _offset(self, place: Place) -> int:
-        mark = place[0] == 1 and self.text.startswith("\ufeff")
-        return self._starts[place[0] - 1] + place[1] - 1 + mark
+    def _offset(self, position: Position) -> int:
+        mark = position[0] == 1 and self.text.startswith("\ufeff")
+        return self._starts[position[0] - 1] + position[1] - 1 + mark
 
     def _flow_end(self, start: int) -> int:
         """Return the end of a value in a flow collection: before the next comma or closing

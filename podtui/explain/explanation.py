@@ -8,7 +8,7 @@ import msgspec
 
 from podtui.explain import facts
 from podtui.explain.facts import Example
-from podtui.explain.places import Place, find_place, type_text
+from podtui.explain.places import PodField, find_pod_field, type_text
 
 SUPPORT_TEXTS: Final = {
     "honoured": "Supported",
@@ -52,38 +52,38 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(text: str) -> Explanation:
-    """Explain the field that ``text`` names (see `find_place`). Raises `UsageError`."""
-    return explain_place(find_place(text))
+    """Explain the field that ``text`` names (see `find_pod_field`). Raises `UsageError`."""
+    return explain_pod_field(find_pod_field(text))
 
 
-def explain_place(place: Place) -> Explanation:
+def explain_pod_field(pod_field: PodField) -> Explanation:
     """Explain a field, or the Pod itself."""
-    children = tuple(map(_child, place.children))
-    if place.field is None:
+    children = tuple(map(_child, pod_field.children))
+    if pod_field.field is None:
         return Explanation("", "object", True, POD_WORDS, "", "", (), (), (), None, children)
     return Explanation(
-        path=place.text,
-        type=type_text(place.field),
-        required=facts.required(place),
-        description=facts.description(place),
-        support=facts.support(place),
-        default=facts.default(place),
-        values=facts.values(place),
-        rules=facts.rules(place),
-        departures=facts.departures(place),
-        example=facts.example(place),
+        path=pod_field.text,
+        type=type_text(pod_field.field),
+        required=facts.required(pod_field),
+        description=facts.description(pod_field),
+        support=facts.support(pod_field),
+        default=facts.default(pod_field),
+        values=facts.values(pod_field),
+        rules=facts.rules(pod_field),
+        departures=facts.departures(pod_field),
+        example=facts.example(pod_field),
         fields=children,
     )
 
 
-def _child(place: Place) -> Child:
-    assert place.field is not None  # Only the Pod itself has no field, and it is not a child.
+def _child(pod_field: PodField) -> Child:
+    assert pod_field.field is not None  # Only the Pod itself has no field, and it is not a child.
     return Child(
-        place.path[-1],
-        place.text,
-        type_text(place.field),
-        facts.required(place),
-        facts.support(place),
-        facts.description(place),
-        place.struct is not None,
+        pod_field.path[-1],
+        pod_field.text,
+        type_text(pod_field.field),
+        facts.required(pod_field),
+        facts.support(pod_field),
+        facts.description(pod_field),
+        pod_field.struct is not None,
     )

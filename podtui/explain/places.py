@@ -21,7 +21,7 @@ _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodField:
     """``path`` has no indexes. ``owner`` is the type that has the field; it is None for the Pod
     itself, which is not a field. ``struct`` is the type of the object, or of the objects in a list
     or map."""
@@ -43,17 +43,17 @@ class Place:
         return f"{self.owner.__name__}.{self.field.name}"
 
     @property
-    def children(self) -> tuple[Place, ...]:
+    def children(self) -> tuple[PodField, ...]:
         """The fields of the object, in schema order."""
         if self.struct is None:
             return ()
         return tuple(
-            Place((*self.path, name), self.struct, field, struct_of(field))
+            PodField((*self.path, name), self.struct, field, struct_of(field))
             for name, field in fields(self.struct).items()
         )
 
 
-POD: Final = Place((), None, None, v1.Pod)
+POD: Final = PodField((), None, None, v1.Pod)
 
 
 def struct_of(field: StructField) -> type[v1.Struct] | None:
@@ -93,31 +93,34 @@ def _type(shape: Shape) -> str:
     return _NAMES[shape.form]
 
 
-def place_of(path: str) -> Place | None:
+def pod_field_of(path: str) -> PodField | None:
     """Return the field at a path without indexes; None if it does not exist."""
     here = POD
     for step in filter(None, path.split(".")):
-        found = next((child for child in here.children if child.path[-1] == step), None)
-        if found is None:
+        child = next((child for child in here.children if child.path[-1] == step), None)
+        if child is None:
             return None
-        here = found
+        here = child
     return here
 
 
 @cache
 def field_paths() -> tuple[str, ...]:
     """Return the paths offered by completion, shortest first."""
-    found: list[str] = []
+    paths: list[str] = []
     level = [child for child in POD.children if child.path[-1] in ("metadata", "spec")]
     while level:
-        found += (place.text for place in level)
+        paths += (pod_field.text for pod_field in level)
         level = [
-            child for place in level if place.path[-1] not in _LONG for child in place.children
+            child
+            for pod_field in level
+            if pod_field.path[-1] not in _LONG
+            for child in pod_field.children
         ]
-    return tuple(found)
+    return tuple(paths)
 
 
-def find_place(text: str) -> Place:
+def find_pod_field(text: str) -> PodField:
     """Find a field by a path such as ``pod.spec.containers[0].image``; the kind and the indexes are
     optional. A field name alone finds the occurrence nearest to the root of a Pod. Raises
     `UsageError` with suggestions."""
@@ -129,31 +132,31 @@ def find_place(text: str) -> Place:
         if here.field is not None and here.field.shape.form is Form.MAP and here.struct is None:
             # A map may have any keys.
             return here
-        known = {child.path[-1]: child for child in here.children}
-        found = known.get(step)
-        if found is None and number == 0:
-            found = _anywhere(step)
-        if found is None:
-            raise UsageError(_unknown(here, step, tuple(known)))
-        here = found
+        by_name = {child.path[-1]: child for child in here.children}
+        child = by_name.get(step)
+        if child is None and number == 0:
+            child = _anywhere(step)
+        if child is None:
+            raise UsageError(_unknown(here, step, tuple(by_name)))
+        here = child
     return here
 
 
-def _anywhere(name: str) -> Place | None:
+def _anywhere(name: str) -> PodField | None:
     """Return the field of this name that is nearest to the root."""
-    for place in places_of_names().get(name, ())[:1]:
-        return place_of(".".join(step for step in place if step != LIST_STEP))
+    for path in places_of_names().get(name, ())[:1]:
+        return pod_field_of(".".join(step for step in path if step != LIST_STEP))
     return None
 
 
-def _unknown(above: Place, name: str, known: tuple[str, ...]) -> str:
+def _unknown(above: PodField, name: str, children: tuple[str, ...]) -> str:
     where = f"{above.text} has" if above.path else "a Pod has"
-    if not known:
+    if not children:
         return f"{above.text} has no fields"
-    near = closest(name, known, 0.8)
+    near = closest(name, children, 0.8)
     if not near and (same := _anywhere(name)) is not None:
         return f"{where} no field {name!r}; did you mean {same.text}?"
-    near = near or _beginning_with(name, known) or closest(name, known)
+    near = near or _beginning_with(name, children) or closest(name, children)
     if near:
         full = ".".join((*above.path, near))
         return f"{where} no field {name!r}; did you mean {full}?"
@@ -161,8 +164,8 @@ def _unknown(above: Place, name: str, known: tuple[str, ...]) -> str:
     elsewhere = _anywhere(closest(name, names, 0.8) or _beginning_with(name, names))
     if elsewhere is not None:
         return f"{where} no field {name!r}; did you mean {elsewhere.text}?"
-    rest = ", …" if len(known) > _MOST_NAMED else ""
-    return f"{where} no field {name!r}; it has {', '.join(known[:_MOST_NAMED])}{rest}"
+    rest = ", …" if len(children) > _MOST_NAMED else ""
+    return f"{where} no field {name!r}; it has {', '.join(children[:_MOST_NAMED])}{rest}"
 
 
 def _beginning_with(text: str, names: Iterable[str]) -> str:

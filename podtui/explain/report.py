@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from podtui.explain.explanation import Explanation
-from podtui.explain.places import Place, type_text
+from podtui.explain.places import PodField, type_text
 
 WIDTH: Final = 100
 _INDENT: Final = "  "
@@ -54,26 +54,26 @@ def render_text(explanation: Explanation, width: int = WIDTH) -> str:
     return "\n".join(lines)
 
 
-def render_tree(place: Place) -> str:
-    """List all fields below a place, one per line."""
-    return "\n".join((f"{place.text or 'Pod'}", *_fields_below(place, 1)))
+def render_tree(pod_field: PodField) -> str:
+    """List all fields below a field, one per line."""
+    return "\n".join((f"{pod_field.text or 'Pod'}", *_fields_below(pod_field, 1)))
 
 
-def _fields_below(place: Place, depth: int) -> Iterator[str]:
-    for child in place.children:
+def _fields_below(pod_field: PodField, depth: int) -> Iterator[str]:
+    for child in pod_field.children:
         assert child.field is not None  # Only the Pod itself has no field, and it is not a child.
         yield f"{_INDENT * depth}{child.path[-1]} <{type_text(child.field)}>"
         if depth < DEEPEST:
             yield from _fields_below(child, depth + 1)
 
 
-def tree_data(place: Place, depth: int = 1) -> dict[str, Any]:
+def tree_data(pod_field: PodField, depth: int = 1) -> dict[str, Any]:
     """Return the same tree as data: an object as a dict, any other field as its type."""
     return {
         child.path[-1]: tree_data(child, depth + 1)
         if child.struct is not None and depth < DEEPEST
         else type_text(child.field)
-        for child in place.children
+        for child in pod_field.children
         if child.field is not None
     }
 

@@ -84,18 +84,18 @@ def choose(config: Kubeconfig, name: str | None = None) -> Target:
     cluster = config.clusters.get(context.cluster)
     if cluster is None:
         raise KubeconfigError(
-            f"{context.place}: context {wanted!r}: cluster {context.cluster!r} does not exist;"
+            f"{context.position}: context {wanted!r}: cluster {context.cluster!r} does not exist;"
             f" available: {_names(config.clusters)}"
         )
     # A context without a user means anonymous access.
     user = config.users.get(context.user) if context.user else AuthInfo(name="")
     if user is None:
         raise KubeconfigError(
-            f"{context.place}: context {wanted!r}: user {context.user!r} does not exist;"
+            f"{context.position}: context {wanted!r}: user {context.user!r} does not exist;"
             f" available: {_names(config.users)}"
         )
-    for place, problem in (*cluster_problems(cluster), *user_problems(user)):
-        raise KubeconfigError(f"{place}: {problem}")
+    for position, problem in (*cluster_problems(cluster), *user_problems(user)):
+        raise KubeconfigError(f"{position}: {problem}")
     return Target(context=context, cluster=cluster, user=user)
 
 
@@ -129,7 +129,7 @@ def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
             )
         elif parts is None or parts.scheme not in ("http", "https"):
             problems.append("its proxy-url is not a URL such as http://host:3128")
-    return [(cluster.place, f"cluster {cluster.name!r} {words}") for words in problems]
+    return [(cluster.position, f"cluster {cluster.name!r} {problem}") for problem in problems]
 
 
 def _url(text: str) -> SplitResult | None:
@@ -153,18 +153,18 @@ def user_problems(user: AuthInfo) -> list[tuple[str, str]]:
         problems.append("has both a token and a password")
     if (user.cert_file or user.cert_data) and not (user.key_file or user.key_data):
         problems.append("has a client certificate without client-key or client-key-data")
-    for one, both in (
+    for name, both in (
         ("client-certificate", user.cert_file and user.cert_data),
         ("client-key", user.key_file and user.key_data),
     ):
         if both:
-            problems.append(f"has both {one} and {one}-data")
+            problems.append(f"has both {name} and {name}-data")
     given = user.impersonation
     if (given.uid or given.groups or given.extra) and not given.user:
         problems.append("has as-uid, as-groups or as-user-extra without as")
     if user.exec is not None:
         problems += _plugin_problems(user)
-    return [(user.place, f"user {user.name!r} {words}") for words in problems]
+    return [(user.position, f"user {user.name!r} {problem}") for problem in problems]
 
 
 def _plugin_problems(user: AuthInfo) -> list[str]:

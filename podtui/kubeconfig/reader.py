@@ -88,17 +88,19 @@ class _Map:
         self._values: dict[str, yaml.Node] = {str(k.value): v for k, v in node.value}
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         return _place(self.path, self._node)
 
     def has(self, name: str) -> bool:
         node = self._values.get(name)
         return node is not None and not _is_null(node)
 
-    def fail(self, name: str, words: str) -> NoReturn:
+    def fail(self, name: str, message: str) -> NoReturn:
         node = self._values.get(name, self._node) if name else self._node
         field = ".".join(part for part in (self._where, name) if part)
-        raise KubeconfigError(f"{_place(self.path, node)}: {f'{field}: ' if field else ''}{words}")
+        raise KubeconfigError(
+            f"{_place(self.path, node)}: {f'{field}: ' if field else ''}{message}"
+        )
 
     def text(self, name: str) -> str:
         if not self.has(name):
@@ -198,18 +200,18 @@ def _named(
 ) -> dict[str, T]:
     """Return the entries of one of the three lists by name. A duplicate name is an error, as in
     kubectl."""
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     for entry in top.children(plural):
         name = entry.text("name")
-        if name in found:
+        if name in by_name:
             entry.fail("name", f"{name!r} is defined twice")
-        found[name] = make(name, entry.child(singular), entry.place)
-    return found
+        by_name[name] = make(name, entry.child(singular), entry.position)
+    return by_name
 
 
-def _cluster(name: str, given: _Map | None, place: str) -> Cluster:
+def _cluster(name: str, given: _Map | None, position: str) -> Cluster:
     if given is None:
-        return Cluster(name=name, place=place)
+        return Cluster(name=name, position=position)
     config = None
     for extension in given.children("extensions"):
         if extension.text("name") == EXEC_EXTENSION:
@@ -223,13 +225,13 @@ def _cluster(name: str, given: _Map | None, place: str) -> Cluster:
         tls_server_name=given.text("tls-server-name"),
         proxy_url=given.text("proxy-url"),
         exec_config=config,
-        place=place,
+        position=position,
     )
 
 
-def _user(name: str, given: _Map | None, place: str) -> AuthInfo:
+def _user(name: str, given: _Map | None, position: str) -> AuthInfo:
     if given is None:
-        return AuthInfo(name=name, place=place)
+        return AuthInfo(name=name, position=position)
     provider = given.child("auth-provider")
     plugin = given.child("exec")
     return AuthInfo(
@@ -250,7 +252,7 @@ def _user(name: str, given: _Map | None, place: str) -> AuthInfo:
             groups=given.texts("as-groups"),
             extra=given.lists("as-user-extra"),
         ),
-        place=place,
+        position=position,
     )
 
 
@@ -274,13 +276,13 @@ def _exec(given: _Map) -> ExecPlugin:
     )
 
 
-def _context(name: str, given: _Map | None, place: str) -> Context:
+def _context(name: str, given: _Map | None, position: str) -> Context:
     if given is None:
-        return Context(name=name, place=place)
+        return Context(name=name, position=position)
     return Context(
         name=name,
         cluster=given.text("cluster"),
         user=given.text("user"),
         namespace=given.text("namespace"),
-        place=place,
+        position=position,
     )

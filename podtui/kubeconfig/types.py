@@ -28,7 +28,7 @@ class Cluster:
     tls_server_name: str = ""
     proxy_url: str = ""
     exec_config: Any = None
-    place: str = ""
+    position: str = ""
     """File, line and column, for error messages."""
 
     @property
@@ -76,7 +76,7 @@ class AuthInfo:
     exec: ExecPlugin | None = None
     auth_provider: str = ""
     impersonation: Impersonation = field(default_factory=Impersonation)
-    place: str = ""
+    position: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Context:
     cluster: str = ""
     user: str = ""
     namespace: str = ""
-    place: str = ""
+    position: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

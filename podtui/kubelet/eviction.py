@@ -114,6 +114,7 @@ class EvictionManager:
             await self._link.wait_ready()
             info = self._link.info
             try:
+                # An eviction may already end the shortage: the node is checked in the next period.
                 if not await self._evict_over_limits() and info is not None and info.local:
                     await self._check(info.root_dir)
             except EngineError as error:
@@ -139,6 +140,7 @@ class EvictionManager:
         )
         due = self._pressure.due
         self._node.set_pressure(self._pressure.conditions)
+        # One threshold at a time: what is freed for it may help the others.
         if not due or await self._try_reclaim(due[0], engine_root):
             self._node.set_would_evict("")
             return
@@ -208,6 +210,7 @@ class EvictionManager:
             eviction = eviction_of(pod, resource, threshold, seen, used.get(pod.metadata.uid))
             self._node.set_would_evict("")
             await self._evict(pod, self._grace(pod, threshold), eviction)
+            # Only one: the next observation shows whether that was enough.
             return
         _LOG.warning("unable to evict any pods from the node")
         first = order[0].metadata if order else None
@@ -342,6 +345,8 @@ def ranked(resource: str, pods: Iterable[Pod], usage: Mapping[str, PodUsage]) ->
         used = usage.get(pod.metadata.uid)
         if resource == "pids":
             return (priority, used is not None, -(used.processes if used else 0))
+        # False sorts before True: first unknown usage, then usage above the request, then low
+        # priority, then the largest excess.
         if used is None:
             return (False, False, priority, 0)
         over = _above_request(resource, pod, used)
@@ -498,6 +503,7 @@ class StorageLimits:
             eviction = storage_eviction(pod, await self._measure(pod, observed))
             if eviction is not None:
                 evictions.append((pod, eviction))
+        # Measuring reads whole directories: the pause keeps its share of the time small.
         now = self._clock.monotonic()
         self._due = now + PAUSE_FACTOR * (now - began)
         return tuple(evictions)

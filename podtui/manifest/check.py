@@ -263,11 +263,11 @@ def _finding(
     error = diagnostic.severity is Severity.ERROR
     word = paint("error", _BOLD + _RED) if error else paint("warning", _BOLD + _YELLOW)
     line, column = diagnostic.line, diagnostic.column
-    place = f"{path}:{line}:{column}" if line is not None else path
+    location = f"{path}:{line}:{column}" if line is not None else path
     shown_text = diagnostic.text
     if strict and diagnostic.field:
         shown_text = f"{diagnostic.field}: {diagnostic.message}"
-    out = [f"{paint(place, _BOLD)}: {word}: {printable(shown_text, 1300)}"]
+    out = [f"{paint(location, _BOLD)}: {word}: {printable(shown_text, 1300)}"]
     if line is not None and column is not None and 0 < line <= len(check.lines):
         text, caret = _window(check.lines[line - 1], column)
         number = str(line)

@@ -118,7 +118,9 @@ def _added(tree: Tree) -> Iterator[Path]:
             yield "spec", name
     tolerations = _items(spec.get("tolerations"))
     yield from _of_list(
-        ("spec", "tolerations"), tolerations, [_is_default_toleration(one) for one in tolerations]
+        ("spec", "tolerations"),
+        tolerations,
+        [_is_default_toleration(toleration) for toleration in tolerations],
     )
     volumes = _items(spec.get("volumes"))
     tokens = {str(volume.get("name")) for volume in volumes if _is_token_volume(volume)}
@@ -152,8 +154,8 @@ def _is_token_mount(mount: Tree, tokens: Iterable[str]) -> bool:
     return mount.get("mountPath") == _TOKEN_PATH and str(mount.get("name")) in tokens
 
 
-def _of_map(path: Path, found: Tree, added: list[str]) -> Iterator[Path]:
-    if added and len(added) == len(found):
+def _of_map(path: Path, entries: Tree, added: list[str]) -> Iterator[Path]:
+    if added and len(added) == len(entries):
         yield path
     else:
         yield from ((*path, key) for key in added)
@@ -171,21 +173,21 @@ def as_copy(problems: Iterable[Problem], document: Document, *, strict: bool) ->
 
     With ``strict`` the errors are kept too, because the kubelet reports them.
     """
-    known = list(problems)
+    remaining = list(problems)
     tree = _map(document.value)
     added = added_fields(tree)
-    covered = [problem for problem in known if _is_below(problem.path, added)]
+    covered = [problem for problem in remaining if _is_below(problem.path, added)]
     if not covered:
-        return known
+        return remaining
     error = not strict and any(p.severity is Severity.ERROR for p in covered)
     severity = Severity.ERROR if error else Severity.WARNING
     gone = [p for p in covered if not strict or p.severity is Severity.WARNING]
-    rest = [problem for problem in known if problem not in gone]
+    rest = [problem for problem in remaining if problem not in gone]
     return [*rest, _copy(added, document, severity), *_mirror_name(tree)]
 
 
 def _is_below(path: Path, above: Iterable[Path]) -> bool:
-    return any(path[: len(one)] == one for one in above)
+    return any(path[: len(prefix)] == prefix for prefix in above)
 
 
 def _copy(added: tuple[Path, ...], document: Document, severity: Severity) -> Problem:
@@ -193,12 +195,12 @@ def _copy(added: tuple[Path, ...], document: Document, severity: Severity) -> Pr
     named = ", ".join(path_text(path) for path in first[:_MOST_NAMED])
     more = len(added) - _MOST_NAMED
     named += f" and {more} more" if more > 0 else ""
-    places = [place for path in added if (place := document.place(path, at_key=True))]
+    places = [position for path in added if (position := document.position(path, at_key=True))]
     return Problem(
         code=CODE,
         message="this is a copy of a Pod in a cluster (kubectl get -o yaml); the cluster added"
         f" {named}",
-        place=min(places, default=None),
+        position=min(places, default=None),
         fix=f"remove {'this field' if len(added) == 1 else f'these {len(added)} fields'}",
         severity=severity,
         remove=added,

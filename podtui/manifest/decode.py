@@ -45,9 +45,9 @@ _ONE_OF: Final = frozenset(
 """Types of which an object may set one member only: a source, or a handler."""
 
 
-def _common(place: tuple[str, ...], path: Path) -> int:
+def _common(schema_path: tuple[str, ...], path: Path) -> int:
     count = 0
-    for step, here in zip(place, path, strict=False):
+    for step, here in zip(schema_path, path, strict=False):
         if step != here and not (step == LIST_STEP and isinstance(here, int)):
             break
         count += 1
@@ -64,33 +64,35 @@ def belongs_at(name: str, path: Path, written: Container[Path] = ()) -> tuple[st
     another source.
     """
 
-    def rank(place: tuple[str, ...]) -> tuple[bool, bool, int, int]:
-        common = _common(place, path)
-        parent = (*path[:common], *place[common:-1])
-        return common == len(place) - 1, parent in written, common, -len(place)
+    def rank(schema_path: tuple[str, ...]) -> tuple[bool, bool, int, int]:
+        common = _common(schema_path, path)
+        parent = (*path[:common], *schema_path[common:-1])
+        return common == len(schema_path) - 1, parent in written, common, -len(schema_path)
 
     places = [
-        place
-        for place in places_of_names().get(name, ())
-        if rank(place)[1] or not _is_alternative(place, path)
+        schema_path
+        for schema_path in places_of_names().get(name, ())
+        if rank(schema_path)[1] or not _is_alternative(schema_path, path)
     ]
     best = max(map(rank, places), default=None)
-    texts = [_place_text(place, path) for place in places if rank(place) == best]
+    texts = [_place_text(schema_path, path) for schema_path in places if rank(schema_path) == best]
     # Where an item is missing, the position is only an example.
     return tuple(texts[:1] if texts and LIST_STEP in texts[0] else texts)
 
 
-def _is_alternative(place: tuple[str, ...], path: Path) -> bool:
-    """Return whether ``place`` and ``path`` are in two members of which an object has only one."""
-    common = _common(place, path)
-    shape = shape_at(v1.Pod, path[:common]) if common < min(len(path), len(place) - 1) else None
+def _is_alternative(schema_path: tuple[str, ...], path: Path) -> bool:
+    """Return whether the two paths are in two members of which an object has only one."""
+    common = _common(schema_path, path)
+    shape = (
+        shape_at(v1.Pod, path[:common]) if common < min(len(path), len(schema_path) - 1) else None
+    )
     return shape is not None and shape.struct in _ONE_OF
 
 
-def _place_text(place: tuple[str, ...], path: Path) -> str:
-    shared = _common(place, path)
+def _place_text(schema_path: tuple[str, ...], path: Path) -> str:
+    shared = _common(schema_path, path)
     text = path_text((*path[:shared],))
-    for step in place[shared:]:
+    for step in schema_path[shared:]:
         text += step if step == LIST_STEP else (f".{step}" if text else step)
     return text
 
@@ -98,7 +100,7 @@ def _place_text(place: tuple[str, ...], path: Path) -> str:
 def unknown_field(
     name: str,
     path: Path,
-    known: Iterable[str],
+    names: Iterable[str],
     *,
     written: Container[Path] = (),
     in_pod: bool = True,
@@ -106,7 +108,7 @@ def unknown_field(
 ) -> Problem:
     """Return the problem for the field ``name`` of the object at ``path``. ``written`` are the
     paths that the document has, ``beside`` the fields of the object."""
-    siblings = tuple(known)
+    siblings = tuple(names)
     free = tuple(sibling for sibling in siblings if sibling not in beside)
     message, fix, path_meant = f"unknown field {quoted(name)}", "", ()
     sibling, other = closest(name, free, SURE), closest(name, siblings, SURE)
@@ -312,42 +314,45 @@ class _Walker:
     def object_value(
         self, value: dict[str, Any], struct: type[v1.Struct], path: Path
     ) -> dict[str, Any]:
-        known = fields(struct)
+        members = fields(struct)
         clean: dict[str, Any] = {}
         for key, element in value.items():
-            field = known.get(key)
+            field = members.get(key)
             if field is None:
                 written = self.document.values
                 self.problems.append(
                     unknown_field(
-                        key, path, known, written=written, in_pod=self.in_pod, beside=value.keys()
+                        key, path, members, written=written, in_pod=self.in_pod, beside=value.keys()
                     )
                 )
             elif element is not None:
-                found = self.value(element, field.shape, (*path, key))
-                if found is not _NOTHING:
-                    clean[key] = found
+                decoded = self.value(element, field.shape, (*path, key))
+                if decoded is not _NOTHING:
+                    clean[key] = decoded
         for name in sorted(required_names(struct) - clean.keys()):
-            if known[name].required and value.get(name) is None:
+            if members[name].required and value.get(name) is None:
                 self.problems.append(
                     Problem(code="FieldValueRequired", message="Required value", path=(*path, name))
                 )
-            clean[name] = empty(known[name].shape)
+            clean[name] = empty(members[name].shape)
         return clean
 
 
 def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: bool) -> list[Problem]:
-    found: object = tree.get("kind")
+    written_kind: object = tree.get("kind")
     problems: list[Problem] = []
-    if found is not None and found != kind:
-        problems.append(_wrong_kind(found, (kind,) if strict or kind != "Pod" else _READ))
-        if strict or known_kind(str(found)) != kind:
+    if written_kind is not None and written_kind != kind:
+        problems.append(_wrong_kind(written_kind, (kind,) if strict or kind != "Pod" else _READ))
+        if strict or known_kind(str(written_kind)) != kind:
             return problems
         # A misspelt kind does not hide the other findings.
-        found = kind
+        written_kind = kind
     if strict and tree.get("apiVersion") == f"/{version}":
         tree = {**tree, "apiVersion": version}
-    for name, got, want in (("kind", found, kind), ("apiVersion", tree.get("apiVersion"), version)):
+    for name, got, want in (
+        ("kind", written_kind, kind),
+        ("apiVersion", tree.get("apiVersion"), version),
+    ):
         if got == want:
             continue
         if got is None:
@@ -387,16 +392,16 @@ def _is_about_kind(problem: Problem) -> bool:
     return problem.path == ("kind",) and problem.code == "FieldValueNotSupported"
 
 
-def _wrong_kind(found: object, known: tuple[str, ...]) -> Problem:
-    fix = kind_advice(found, known) if isinstance(found, str) else ""
-    return _unsupported("kind", found, known, fix)
+def _wrong_kind(value: object, supported: tuple[str, ...]) -> Problem:
+    fix = kind_advice(value, supported) if isinstance(value, str) else ""
+    return _unsupported("kind", value, supported, fix)
 
 
-def _unsupported(name: str, found: object, known: tuple[str, ...], fix: str) -> Problem:
-    values = ", ".join(quoted(value) for value in known)
+def _unsupported(name: str, value: object, supported: tuple[str, ...], fix: str) -> Problem:
+    values = ", ".join(quoted(text) for text in supported)
     return Problem(
         code="FieldValueNotSupported",
-        message=f"Unsupported value: {quoted(found)}: supported values: {values}",
+        message=f"Unsupported value: {quoted(value)}: supported values: {values}",
         path=(name,),
         fix=fix,
     )
@@ -414,18 +419,18 @@ def decode(
     name, tree = struct.__name__, document.value
     if tree is None:
         message = f"the file contains no object; a {name} is expected"
-        return None, [Problem(code="EmptyManifest", message=message, place=(1, 1))]
+        return None, [Problem(code="EmptyManifest", message=message, position=(1, 1))]
     if not strict and struct is v1.Pod and isinstance(tree, list | str):
         items = cast("list[Any] | str", tree)
         return None, [plain_text() if isinstance(items, str) else foreign_list(items)]
     if not isinstance(tree, dict):
         message = f"found {found_text(tree)}, but a {name} is expected"
-        return None, [Problem(code="NotAPod", message=message, place=document.place(()))]
+        return None, [Problem(code="NotAPod", message=message, position=document.position(()))]
     tree = cast("dict[str, Any]", tree)
     foreign = foreign_object(tree) if struct is v1.Pod and not strict else None
     if foreign is not None:
-        place = document.place(foreign.path, at_key=True)
-        return None, [replace(foreign, path=(), place=place)]
+        position = document.position(foreign.path, at_key=True)
+        return None, [replace(foreign, path=(), position=position)]
     problems = _kind_problems(tree, name, "v1", strict=strict)
     misspelt = not strict and known_kind(str(tree.get("kind"))) == name
     if not misspelt and any(map(_is_about_kind, problems)):

@@ -23,7 +23,7 @@ from podtui.manifest.document import (
     FURTHER_DOCUMENT,
     Document,
     Path,
-    Place,
+    Position,
     Problem,
     UnreadableText,
     as_utf8,
@@ -102,8 +102,8 @@ def _with_advice(problems: list[Problem], document: Document) -> list[Problem]:
 
 def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
     problems = list(document.problems)
-    tree, found = decode(document, strict=strict)
-    problems += found
+    tree, decode_problems = decode(document, strict=strict)
+    problems += decode_problems
     if tree is None:
         return PodReading(tuple(problems))
     apply_defaults(tree)
@@ -232,7 +232,7 @@ def _read(
         # A file is used as a whole or not at all.
         result = replace(result, pods=(), candidate=None)
         return problems, replace(result, present=frozenset(read.places))
-    objects = tuple(read.found)
+    objects = tuple(read.objects)
     return problems, replace(
         result, objects=objects, object_places=read.places, present=frozenset(read.places)
     )
@@ -252,7 +252,7 @@ def _foreign_pod(document: Document, data: bytes) -> Problem | None:
 
 def _of_pod(reading: PodReading, document: Document) -> ReadResult:
     result = ReadResult(
-        name_place=document.place(NAME),
+        name_place=document.position(NAME),
         places=write_places(document.keys, document.values),
         referrer=reading.referrer,
         needs=reading.needs,
@@ -268,8 +268,8 @@ def _of_pod(reading: PodReading, document: Document) -> ReadResult:
 class _Objects:
     """The ConfigMaps and Secrets of one file, collected while it is read."""
 
-    found: list[FolderObject] = field(default_factory=list[FolderObject])
-    places: dict[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
+    objects: list[FolderObject] = field(default_factory=list[FolderObject])
+    places: dict[ObjectKey, Position] = field(default_factory=dict[ObjectKey, Position])
     problems: list[Placed] = field(default_factory=list[Placed])
 
     def take(self, document: Document, struct: type[v1.ConfigMap] | type[v1.Secret]) -> None:
@@ -278,15 +278,15 @@ class _Objects:
         if item is None:
             return
         key = object_key(item)
-        place = document.place(NAME) or (1, 1)
+        position = document.position(NAME) or (1, 1)
         if key in self.places:
             kind, namespace, name = key
             message = f"{kind} {namespace}/{name} is already defined on line {self.places[key][0]}"
             fix = "give it another name, or remove one of the two"
             problem = Problem(code="DuplicateObject", message=message, path=NAME, fix=fix)
             self.problems.append((problem, document))
-        self.places.setdefault(key, place)
-        self.found.append(item)
+        self.places.setdefault(key, position)
+        self.objects.append(item)
 
     @property
     def sound(self) -> bool:

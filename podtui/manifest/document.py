@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from podtui.api.local import Severity
 
 Path = tuple[str | int, ...]
-Place = tuple[int, int]
+Position = tuple[int, int]
 _Found = TypeVar("_Found")
 
 MAX_BYTES: Final = 10 * 1024 * 1024
@@ -39,13 +39,13 @@ _UNPRINTABLE: Final = re.compile(
 class Problem:
     """One problem at one path, not yet assigned to a file.
 
-    ``place`` overrides the position of the path; a problem with neither is about the whole file.
+    ``position`` overrides the position of the path; a problem with neither is about the whole file.
     """
 
     code: str
     message: str
     path: Path = ()
-    place: Place | None = None
+    position: Position | None = None
     fix: str = ""
     severity: Severity = Severity.ERROR
     at_key: bool = False
@@ -69,8 +69,8 @@ class Document:
     """One document of a manifest: its value, the positions of its parts, and its problems."""
 
     value: Any
-    keys: Mapping[Path, Place] = field(default_factory=dict[Path, Place])
-    values: Mapping[Path, Place] = field(default_factory=dict[Path, Place])
+    keys: Mapping[Path, Position] = field(default_factory=dict[Path, Position])
+    values: Mapping[Path, Position] = field(default_factory=dict[Path, Position])
     problems: tuple[Problem, ...] = ()
     raw: Mapping[Path, str] = field(default_factory=dict[Path, str])
     """The spelling of scalars that are not strings (``yes``, ``0644``)."""
@@ -83,15 +83,15 @@ class Document:
         """True if unread text follows the document."""
         return any(problem.code == FURTHER_DOCUMENT for problem in self.problems)
 
-    def place(self, path: Path, *, at_key: bool = False) -> Place | None:
+    def position(self, path: Path, *, at_key: bool = False) -> Position | None:
         """Return the position of ``path``, or of its nearest ancestor in the text."""
         exact = self.keys if at_key else self.values
         if path in exact:
             return exact[path]
         for end in range(len(path), -1, -1):
-            found = self.keys.get(path[:end]) or self.values.get(path[:end])
-            if found is not None:
-                return found
+            position = self.keys.get(path[:end]) or self.values.get(path[:end])
+            if position is not None:
+                return position
         return None
 
 
@@ -110,8 +110,8 @@ def within(document: Document, path: Path) -> Document:
     )
 
 
-def _below(found: Mapping[Path, _Found], path: Path) -> dict[Path, _Found]:
-    return {steps[len(path) :]: what for steps, what in found.items() if steps[: len(path)] == path}
+def _below(table: Mapping[Path, _Found], path: Path) -> dict[Path, _Found]:
+    return {steps[len(path) :]: what for steps, what in table.items() if steps[: len(path)] == path}
 
 
 class MapKey(str):
@@ -161,7 +161,7 @@ def source_lines(text: str) -> list[str]:
     return _BREAK.split(text)
 
 
-def place_at(text: str, offset: int) -> Place:
+def position_at(text: str, offset: int) -> Position:
     """Return the line and column of a character offset."""
     line, start = 1, 0
     for match in _BREAK.finditer(text, 0, offset):
@@ -204,7 +204,7 @@ def decode_text(data: bytes) -> str:
             Problem(
                 code="NotText",
                 message=f"byte 0x{body[error.start]:02x} is not UTF-8 text",
-                place=place_at(before, len(before)),
+                position=position_at(before, len(before)),
                 fix="save the file as UTF-8; a manifest is a text file",
             )
         ) from None
@@ -219,7 +219,7 @@ def require_yaml_characters(text: str) -> None:
             Problem(
                 code="ControlCharacter",
                 message=f"control character U+{ord(bad[0]):04X} is not allowed",
-                place=place_at(text, bad.start()),
+                position=position_at(text, bad.start()),
                 fix="remove the character, or escape it in double quotes",
             )
         )

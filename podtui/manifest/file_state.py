@@ -14,7 +14,7 @@ from podtui.api.local import (
     ManifestStatus,
     Severity,
 )
-from podtui.manifest.document import Place
+from podtui.manifest.document import Position
 from podtui.manifest.listing import Stamp, shown_path
 from podtui.manifest.objects import FolderObject, object_key
 from podtui.manifest.result import ReadResult
@@ -66,9 +66,9 @@ def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
     if not errors:
         return ""
     first = errors[0]
-    place = f"line {first.line}: " if first.line is not None else ""
+    position = f"line {first.line}: " if first.line is not None else ""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place}{first.text}{more}"
+    return f"{position}{first.text}{more}"
 
 
 def claims_of(entry: FileState) -> Iterator[Claim]:
@@ -90,7 +90,7 @@ def as_duplicate(entry: FileState, claim: Claim, other_file: str, *, strict: boo
     """Mark a file as a duplicate, because ``other_file`` already has its claim."""
     result = entry.result
     this_file, other_file = shown_path(entry.file.name), shown_path(other_file)
-    places: Mapping[Claim, Place] = {**result.object_places}
+    places: Mapping[Claim, Position] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)
     why = "its name sorts last" if strict else "it is older"
     diagnostic = Diagnostic(

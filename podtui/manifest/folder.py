@@ -188,19 +188,19 @@ class ManifestFolder:
         return await asyncio.to_thread(list_path, self._path, strict=self._strict)
 
     def _note(self, listing: Listing) -> None:
-        """Update the known names."""
+        """Update the names of the folder."""
         links = {name for name, listed in listing.files.items() if listed.link}
         if listing.checked is None:
             self._around = {*listing.files, *listing.hidden}
             self._hidden, self._links = set(listing.hidden), links
             return
-        for known, found in (
+        for names, current in (
             (self._around, listing.files.keys() | listing.hidden),
             (self._hidden, listing.hidden),
             (self._links, links),
         ):
-            known -= listing.checked
-            known |= found
+            names -= listing.checked
+            names |= current
 
     async def _rest(self, watch: FolderWatch, stamp: FolderStamp | None) -> FolderChanges:
         """Wait for a change or for the next deadline."""
@@ -287,8 +287,8 @@ class ManifestFolder:
 
     def _is_due(self, name: str, stamp: Stamp, reports: frozenset[int], now: float) -> bool:
         """Return whether to read the file in this scan; set a deadline if it has to wait."""
-        known = self._state.stamp(name)
-        if known == stamp:
+        previous = self._state.stamp(name)
+        if previous == stamp:
             self._unsettled.pop(name, None)
             again = self._recheck.get(name)
             if again is None:

@@ -347,7 +347,7 @@ def _changed(
     fresh = {
         key: value
         for key, value in new.items()
-        if (known := old.get(key)) is not value and known != value
+        if (previous := old.get(key)) is not value and previous != value
     }
     if not left and not fresh:
         return old

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from podtui.manifest.document import Document, Path, Place, Problem, place_at, printable
+from podtui.manifest.document import Document, Path, Position, Problem, position_at, printable
 from podtui.text.nearest import closest, meant
 
 CODE: Final = "NotAPod"
@@ -40,7 +40,7 @@ _USE_HOST_PORT: Final = (
 ) + _MOVE_OUT
 _USE_VOLUME: Final = f"use a hostPath or emptyDir volume in the Pod; {_MOVE_OUT}"
 _ACCOUNT: Final = f"a static pod has no service account; use it with API pods; {_MOVE_OUT}"
-_NO_RULES: Final = f"podtui has no RBAC rules; {_MOVE_OUT}"
+_NO_RULES: Final = f"create it with kubectl, in the API; {_MOVE_OUT}"
 _ADVICE: Final = {
     "Service": _USE_HOST_PORT,
     "Ingress": _USE_HOST_PORT,
@@ -76,8 +76,8 @@ def _maps(value: object) -> list[Tree]:
     return [cast("Tree", item) for item in _list(value) if isinstance(item, dict)]
 
 
-def _problem(message: str, fix: str, path: Path = (), place: Place | None = None) -> Problem:
-    return Problem(code=CODE, message=message, fix=fix, path=path, place=place, at_key=True)
+def _problem(message: str, fix: str, path: Path = (), position: Position | None = None) -> Problem:
+    return Problem(code=CODE, message=message, fix=fix, path=path, position=position, at_key=True)
 
 
 # --- documents
@@ -90,8 +90,8 @@ def foreign_object(tree: Tree) -> Problem | None:
     if isinstance(kind, str) and kind:
         return _foreign_kind(kind, tree)
     for test in (_compose, _chart, _kustomization, _values, _pod_spec, _other_format):
-        if (found := test(tree)) is not None:
-            return found
+        if (problem := test(tree)) is not None:
+            return problem
     keys = islice(tree, _MOST_KEYS)
     if not tree or any(closest(key, _POD_FIELDS, _LIKE_A_POD_FIELD) for key in keys):
         return None
@@ -106,8 +106,8 @@ def is_foreign(api_version: str) -> bool:
     return bool(api_version) and _CORE.fullmatch(api_version) is None
 
 
-def kind_advice(kind: str, known: Collection[str]) -> str:
-    """Return advice for an object whose kind is not in ``known``."""
+def kind_advice(kind: str, kinds: Collection[str]) -> str:
+    """Return advice for an object whose kind is not in ``kinds``."""
     template = _TEMPLATES.get(kind)
     if template:
         return (
@@ -116,15 +116,15 @@ def kind_advice(kind: str, known: Collection[str]) -> str:
         )
     if kind in _ADVICE:
         return _ADVICE[kind]
-    guess = known_kind(kind, known)
+    guess = known_kind(kind, kinds)
     return f"write kind: {guess}" if guess else _MOVE_OUT
 
 
-def known_kind(kind: str, known: Collection[str] = _KINDS_READ) -> str:
+def known_kind(kind: str, kinds: Collection[str] = _KINDS_READ) -> str:
     """Return the kind of which ``kind`` is a misspelling; empty if it may be another kind."""
     if kind.endswith("List") and kind != "List":
         return ""
-    return meant(kind, known)
+    return meant(kind, kinds)
 
 
 def runs_pods(kind: str) -> bool:
@@ -302,7 +302,7 @@ def foreign_text(text: str) -> Problem | None:
         return _problem(
             "this file has an unresolved merge conflict",
             "keep one of the two versions and remove the lines of <<<<<<<, ======= and >>>>>>>",
-            place=place_at(text, conflict[0]),
+            position=position_at(text, conflict[0]),
         )
     if (template := _template(text)) is not None:
         return template
@@ -310,12 +310,12 @@ def foreign_text(text: str) -> Problem | None:
         return None
     for name, test in _KINDS_OF_TEXT:
         if test(text):
-            return _problem(f"this is {name}, not a Pod", _MOVE_OUT, place=(1, 1))
+            return _problem(f"this is {name}, not a Pod", _MOVE_OUT, position=(1, 1))
     return None
 
 
 def plain_text() -> Problem:
-    return _problem("this is plain text, not a Pod", _MOVE_OUT, place=(1, 1))
+    return _problem("this is plain text, not a Pod", _MOVE_OUT, position=(1, 1))
 
 
 def template_in_pod(document: Document) -> Problem | None:
@@ -337,20 +337,20 @@ def template_in_pod(document: Document) -> Problem | None:
         if isinstance(value, str) and "{{" in value:
             helm = _HELM_ACTION.search(value) is not None
             name, fix = ("a Helm template", _HELM) if helm else ("a template", _RENDER)
-            return _problem(f"this is {name}, not a Pod", fix, place=document.place(path))
+            return _problem(f"this is {name}, not a Pod", fix, position=document.position(path))
     return None
 
 
 def _template(text: str) -> Problem | None:
     helm = _HELM_ACTION.search(text)
     if helm is not None:
-        where = place_at(text, helm.start())
-        return _problem("this is a Helm template, not a Pod", _HELM, place=where)
-    found = _PLACEHOLDER.search(text)
-    if found is None:
+        where = position_at(text, helm.start())
+        return _problem("this is a Helm template, not a Pod", _HELM, position=where)
+    match = _PLACEHOLDER.search(text)
+    if match is None:
         return None
-    where = place_at(text, found.end())
-    return _problem("this is a template, not a Pod", _RENDER, place=where)
+    where = position_at(text, match.end())
+    return _problem("this is a template, not a Pod", _RENDER, position=where)
 
 
 def _lines(text: str) -> list[str]:
@@ -410,4 +410,4 @@ _MAGIC: Final = (
 def foreign_bytes(data: bytes) -> Problem | None:
     """Recognize a binary file by its first bytes."""
     name = next((name for magic, name in _MAGIC if data.startswith(magic)), "")
-    return _problem(f"this is {name}, not a Pod", _MOVE_OUT, place=(1, 1)) if name else None
+    return _problem(f"this is {name}, not a Pod", _MOVE_OUT, position=(1, 1)) if name else None

@@ -17,7 +17,7 @@ from podtui.manifest.document import (
     MAX_NODES,
     Document,
     Path,
-    Place,
+    Position,
     Problem,
     UnreadableText,
     quoted,
@@ -37,21 +37,23 @@ class _Reader:
         self.text = text
         self.last_wins = last_wins
         self.starts = [0] + [m.end() for m in re.finditer("\r\n|[\n\r]", text)]
-        self.keys: dict[Path, Place] = {}
-        self.values: dict[Path, Place] = {}
+        self.keys: dict[Path, Position] = {}
+        self.values: dict[Path, Position] = {}
         self.raw: dict[Path, str] = {}
         self.problems: list[Problem] = []
         self.overwritten: list[tuple[Path, Any]] = []
         self.nodes = 0
 
-    def place(self, offset: int) -> Place:
+    def position(self, offset: int) -> Position:
         line = bisect.bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
     def refuse(
         self, message: str, offset: int, fix: str = "", code: str = "InvalidJSON"
     ) -> NoReturn:
-        raise UnreadableText(Problem(code=code, message=message, place=self.place(offset), fix=fix))
+        raise UnreadableText(
+            Problem(code=code, message=message, position=self.position(offset), fix=fix)
+        )
 
     def skip(self, offset: int) -> int:
         match = _BLANK.match(self.text, offset)
@@ -59,7 +61,7 @@ class _Reader:
 
     def value(self, offset: int, path: Path) -> tuple[Any, int]:
         """Read the value at ``offset``; return it and the offset after it."""
-        self.values[path] = self.place(offset)
+        self.values[path] = self.position(offset)
         self.nodes += 1
         if self.nodes > MAX_NODES:
             self.refuse(f"more than {MAX_NODES} values", offset, code="TooLarge")
@@ -134,7 +136,7 @@ class _Reader:
                         message=f"the key {quoted(key)} is already defined on line"
                         f" {self.keys[child][0]}",
                         path=child,
-                        place=self.place(start),
+                        position=self.position(start),
                         fix="keep one of the two",
                         severity=Severity.WARNING if self.last_wins else Severity.ERROR,
                     )
@@ -145,7 +147,7 @@ class _Reader:
                 _, here = self.value(here, (*path, f"{key}\0"))
                 del self.problems[count:]
             else:
-                self.keys[child] = self.place(start)
+                self.keys[child] = self.position(start)
                 value, here = self.value(here, child)
                 if key in members:
                     repeated.setdefault(key, [members[key]]).append(value)
@@ -219,10 +221,10 @@ def _merged_values(earlier: Any, later: Any, shape: Shape | None) -> Any:
         return later
     if isinstance(earlier, dict) and isinstance(later, dict):
         old, new = cast("dict[str, Any]", earlier), cast("dict[str, Any]", later)
-        known: Mapping[str, StructField] = {} if shape.struct is None else fields(shape.struct)
+        members: Mapping[str, StructField] = {} if shape.struct is None else fields(shape.struct)
         for key, value in new.items():
-            merge = key in old and key in known
-            old[key] = _decoded_into(old[key], value, known[key]) if merge else value
+            merge = key in old and key in members
+            old[key] = _decoded_into(old[key], value, members[key]) if merge else value
         return old
     if isinstance(earlier, list) and isinstance(later, list):
         before, after = cast("list[Any]", earlier), cast("list[Any]", later)

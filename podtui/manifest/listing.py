@@ -164,14 +164,14 @@ def list_names(path: str, names: Collection[str], *, strict: bool = False) -> Li
         return list_path(path, strict=strict)
     folder = FolderStamp(info.st_dev, info.st_ino, info.st_mtime_ns)
     hidden = frozenset(name for name in names if is_hidden(name))
-    found = frozenset(name for name in hidden if os.path.lexists(os.path.join(path, name)))
+    existing = frozenset(name for name in hidden if os.path.lexists(os.path.join(path, name)))
     files = _files(path, sorted(name for name in names if name not in hidden), strict=strict)
-    return Listing(files, found, folder, checked=frozenset(names))
+    return Listing(files, existing, folder, checked=frozenset(names))
 
 
 def _files(folder: str, names: list[str], *, strict: bool) -> dict[str, Listed]:
     listed = [_inspect(folder, name, strict=strict) for name in names]
-    return {one.name: one for one in listed if one is not None}
+    return {entry.name: entry for entry in listed if entry is not None}
 
 
 def _inspect(folder: str, name: str, *, strict: bool) -> Listed | None:

@@ -89,7 +89,9 @@ def _huge_pages(spec: Tree) -> Iterator[tuple[Path, str]]:
     holders: list[tuple[Path, Tree]] = [(("spec",), spec)]
     for kind in ("initContainers", "containers"):
         containers: list[Tree] = spec.get(kind) or []
-        holders += [(("spec", kind, index), one) for index, one in enumerate(containers)]
+        holders += [
+            (("spec", kind, index), container) for index, container in enumerate(containers)
+        ]
     for path, holder in holders:
         for name in _tree(_tree(holder, "resources"), "limits"):
             if name.startswith("hugepages-"):

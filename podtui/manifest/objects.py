@@ -33,7 +33,7 @@ _FROZEN: Final = "Forbidden: field is immutable when `immutable` is set"
 class References:
     """The ConfigMaps and Secrets that a pod names, and the subset that it requires."""
 
-    found: frozenset[ObjectKey]
+    keys: frozenset[ObjectKey]
     needed: frozenset[ObjectKey]
 
 
@@ -68,14 +68,14 @@ def _references(pod: v1.Pod) -> Iterator[tuple[DocumentKind, str, bool]]:
 
 def references(pod: v1.Pod) -> References:
     """Return the references of a pod that podtui can resolve."""
-    found: set[ObjectKey] = set()
+    keys: set[ObjectKey] = set()
     needed: set[ObjectKey] = set()
     for kind, name, optional in _references(pod):
         key: ObjectKey = (kind, pod.metadata.namespace, name)
-        found.add(key)
+        keys.add(key)
         if not optional:
             needed.add(key)
-    return References(frozenset(found), frozenset(needed))
+    return References(frozenset(keys), frozenset(needed))
 
 
 def object_key(item: FolderObject) -> ObjectKey:
@@ -92,8 +92,8 @@ def read_object(
     The API's form has a namespace, base64 without line breaks, and ``stringData`` merged into
     ``data``.
     """
-    tree, found = decode(document, struct)
-    problems = [*document.problems, *found]
+    tree, decode_problems = decode(document, struct)
+    problems = [*document.problems, *decode_problems]
     if tree is None:
         return None, problems
     item = msgspec.convert(tree, struct)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.document import Path, Place, UnreadableText
+from podtui.manifest.document import Path, Position, UnreadableText
 from podtui.manifest.folder_state import Folder
 from podtui.manifest.listing import ignore_reason, read_file, shown_path
 from podtui.manifest.reader import read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult
 
-Places = Mapping[Path, Place]
+Places = Mapping[Path, Position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class PreviewReading:
     """``result`` is None if the file is to be deleted."""
 
     result: ReadResult | None
-    old: Places = field(default_factory=dict[Path, Place])
-    new: Places = field(default_factory=dict[Path, Place])
+    old: Places = field(default_factory=dict[Path, Position])
+    new: Places = field(default_factory=dict[Path, Position])
 
 
 def why_no_manifest(name: str, *, strict: bool) -> str:

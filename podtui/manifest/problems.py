@@ -57,23 +57,23 @@ def _fix(error: FieldError, document: Document, path: Path, names: Sequence[str]
         return f'a valid name: "{name}"' if name else ""
     if error.type == "FieldValueDuplicate":
         return "give each one of its own"
-    if error.known is not None and isinstance(error.value, str):
+    if error.existing is not None and isinstance(error.value, str):
         return printable(suggestion(error.value, names))
     if error.type == "FieldValueRequired" and path and isinstance(path[-1], str):
         return f"add {printable(path[-1])}"
     return ""
 
 
-def not_named(what: str, name: object, known: Sequence[str], owner: str = "the Pod") -> str:
+def not_named(what: str, name: object, existing: Sequence[str], owner: str = "the Pod") -> str:
     """Return a message that a name does not exist, with a list of the names that do."""
-    names = ", ".join(quoted(one, 60) for one in known[:_MOST_NAMES])
-    more = ", …" if len(known) > _MOST_NAMES else ""
-    has = f"has {names}{more}" if known else "has none"
+    names = ", ".join(quoted(other, 60) for other in existing[:_MOST_NAMES])
+    more = ", …" if len(existing) > _MOST_NAMES else ""
+    has = f"has {names}{more}" if existing else "has none"
     return f"there is no {what} {quoted(name, 60)}; {owner} {has}"
 
 
 def _message(error: FieldError, path: Path, names: Sequence[str], *, strict: bool) -> str:
-    if strict or error.known is None:
+    if strict or error.existing is None:
         return printable(error.body(), 600)
     nouns = (noun for step in reversed(path) if (noun := _NOUNS.get(step)))
     return not_named(next(nouns, "name"), error.value, names)
@@ -84,7 +84,7 @@ def _written_names(error: FieldError, document: Document, path: Path) -> Sequenc
     own."""
     parts = next((_PARTS[step] for step in reversed(path) if step in _PARTS), None)
     written: object = value_at(document.value, parts) if parts is not None else None
-    names = list(error.known or ())
+    names = list(error.existing or ())
     for item in cast("list[object]", written) if isinstance(written, list) else ():
         name = cast("dict[str, object]", item).get("name") if isinstance(item, dict) else None
         if isinstance(name, str) and name not in names:
@@ -105,19 +105,19 @@ def value_at(value: Any, path: Path) -> Any:
 def validation_problems(
     errors: Iterable[FieldError],
     document: Document,
-    known: Collection[Problem],
+    reported: Collection[Problem],
     *,
     strict: bool = False,
 ) -> list[Problem]:
-    """Convert the errors to problems, without those that only follow from known problems.
+    """Convert the errors to problems, without those that only follow from reported problems.
 
     ``strict`` keeps the kubelet's texts.
     """
     problems: list[Problem] = []
     for error in errors:
         path = field_path(error.location)
-        names = _written_names(error, document, path) if error.known is not None else ()
-        if not strict and error.known is not None and error.value in names:
+        names = _written_names(error, document, path) if error.existing is not None else ()
+        if not strict and error.existing is not None and error.value in names:
             # What it refers to has an error of its own.
             continue
         problems.append(
@@ -129,14 +129,16 @@ def validation_problems(
                 at_key=error.type == "FieldValueForbidden",
             )
         )
-    return without_consequences(problems, known)
+    return without_consequences(problems, reported)
 
 
-def without_consequences(problems: Iterable[Problem], known: Collection[Problem]) -> list[Problem]:
-    """Drop problems that only follow from a known problem at the same path."""
-    faulty = {p.path for p in known if p.severity is Severity.ERROR and p.path}
+def without_consequences(
+    problems: Iterable[Problem], reported: Collection[Problem]
+) -> list[Problem]:
+    """Drop problems that only follow from a reported problem at the same path."""
+    faulty = {p.path for p in reported if p.severity is Severity.ERROR and p.path}
     parents = {path[:-1] for path in faulty}
-    similar = {p.stands_for for p in known if p.stands_for}
+    similar = {p.stands_for for p in reported if p.stands_for}
     kept: list[Problem] = []
     for problem in problems:
         path = problem.path
@@ -154,8 +156,8 @@ def diagnostics(
     """Return each problem once, sorted by line and column, and how many are beyond ``most``."""
     unique: dict[Diagnostic, None] = {}
     for problem, document in problems:
-        place = problem.place or document.place(problem.path, at_key=problem.at_key)
-        line, column = place or (None, None)
+        position = problem.position or document.position(problem.path, at_key=problem.at_key)
+        line, column = position or (None, None)
         unique[
             Diagnostic(
                 severity=problem.severity,

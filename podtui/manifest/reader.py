@@ -14,7 +14,7 @@ from podtui.manifest.document import (
     FURTHER_DOCUMENT,
     OTHER_OBJECT,
     Document,
-    Place,
+    Position,
     Problem,
     UnreadableText,
     decode_text,
@@ -77,7 +77,7 @@ def expand_lists(documents: Iterable[Document], problems: list[Problem]) -> Iter
             count += 1
             if count > _MOST_DOCUMENTS:
                 message = f"more than {_MOST_DOCUMENTS} objects; the rest is ignored"
-                problems.append(_remark(message, item.place(())))
+                problems.append(_remark(message, item.position(())))
                 return
             yield item
         if _is_list(document):
@@ -104,9 +104,9 @@ def _is_foreign(document: Document) -> bool:
 
 
 def _is_list(document: Document) -> bool:
-    found = _map(document)
-    listed = (found.get("apiVersion"), found.get("kind")) == ("v1", "List")
-    return listed and isinstance(found.get("items"), list)
+    root = _map(document)
+    listed = (root.get("apiVersion"), root.get("kind")) == ("v1", "List")
+    return listed and isinstance(root.get("items"), list)
 
 
 def _items(document: Document) -> Iterator[Document]:
@@ -126,23 +126,27 @@ def _warnings(document: Document) -> Iterator[Problem]:
 def _not_read(document: Document) -> Problem:
     value: object = document.value
     if not isinstance(value, dict):
-        return _remark(f"found {found_text(value)} here, which is not read", document.place(()))
-    kind, place = _kind(document), document.place(("kind",))
+        return _remark(f"found {found_text(value)} here, which is not read", document.position(()))
+    kind, position = _kind(document), document.position(("kind",))
     if kind == "Pod":
         message = "only the first Pod of a file is run"
-        return _remark(message, place, _OWN_FILE)
+        return _remark(message, position, _OWN_FILE)
     if not kind:
-        return _remark("an object without a kind; ignored", place)
+        return _remark("an object without a kind; ignored", position)
     if runs_pods(kind):
         message = f"{unsupported_kind(kind)}: its pods do not run"
-        return _remark(message, place, kind_advice(kind, ()))
+        return _remark(message, position, kind_advice(kind, ()))
     message = f"{unsupported_kind(kind)}; ignored"
-    return replace(_remark(message, place, kind_advice(kind, ())), code=OTHER_OBJECT)
+    return replace(_remark(message, position, kind_advice(kind, ())), code=OTHER_OBJECT)
 
 
-def _remark(message: str, place: Place | None, fix: str = "") -> Problem:
+def _remark(message: str, position: Position | None, fix: str = "") -> Problem:
     return Problem(
-        code=FURTHER_DOCUMENT, message=message, place=place, fix=fix, severity=Severity.WARNING
+        code=FURTHER_DOCUMENT,
+        message=message,
+        position=position,
+        fix=fix,
+        severity=Severity.WARNING,
     )
 
 
@@ -194,9 +198,11 @@ def read_documents(data: bytes) -> tuple[Document, ...]:
     except UnreadableText:
         # A YAML flow map also begins with a brace and is valid.
         try:
-            found = read_all_yaml(text)
+            documents = read_all_yaml(text)
         except UnreadableText:
-            found = ()
-        if len(found) == 1 and isinstance(found[0].value, dict) and not found[0].cut_off:
-            return found
+            documents = ()
+        if len(documents) == 1:
+            [document] = documents
+            if isinstance(document.value, dict) and not document.cut_off:
+                return documents
         raise

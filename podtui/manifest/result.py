@@ -11,7 +11,7 @@ import msgspec
 from podtui.api import v1
 from podtui.api.local import Diagnostic, ManifestFix, Severity
 from podtui.api.places import Path, field_path, read_places
-from podtui.manifest.document import Document, Place, Problem, printable, quoted
+from podtui.manifest.document import Document, Position, Problem, printable, quoted
 from podtui.manifest.objects import FolderObject, ObjectKey, immutable_problems, object_key
 from podtui.manifest.problems import diagnostics, not_named
 from podtui.text.nearest import suggestion
@@ -34,8 +34,8 @@ class ReadResult:
     places: str = ""
     """The positions of the pod's fields (`podtui.api.places`)."""
     objects: tuple[FolderObject, ...] = ()
-    name_place: Place | None = None
-    object_places: Mapping[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
+    name_place: Position | None = None
+    object_places: Mapping[ObjectKey, Position] = field(default_factory=dict[ObjectKey, Position])
     candidate: v1.Pod | None = None
     referrer: v1.Pod | None = None
     """The pod whose references to ConfigMaps and Secrets are among the diagnostics, even if the
@@ -73,7 +73,7 @@ def is_reference(path: Path, message: str) -> bool:
 
 
 def name_missing(
-    result: ReadResult, known: Collection[ObjectKey], unusable: Mapping[ObjectKey, str]
+    result: ReadResult, existing: Collection[ObjectKey], unusable: Mapping[ObjectKey, str]
 ) -> ReadResult:
     """Name the missing ConfigMaps and Secrets of the file's pod in its errors, with those that
     exist. ``unusable`` are objects of files that cannot be used, with the name of the file."""
@@ -85,14 +85,14 @@ def name_missing(
         if d.severity is Severity.ERROR and is_reference(field_path(d.field), d.message):
             kind = "Secret" if d.message.endswith("secrets") else "ConfigMap"
             key: ObjectKey = (kind, pod.metadata.namespace, _named(pod, d.field))
-            if key in known or key in result.present or key not in result.needs:
+            if key in existing or key in result.present or key not in result.needs:
                 d = _not_portable(d)
             elif key in unusable:
                 message = f"the {kind} {quoted(key[2], 60)} is in {unusable[key]}, which has errors"
                 fix = "correct that file"
                 d = msgspec.structs.replace(d, message=message, fix=fix)
             else:
-                there = sorted(n for k, ns, n in known if (k, ns) == key[:2])
+                there = sorted(n for k, ns, n in existing if (k, ns) == key[:2])
                 message = not_named(kind, key[2], there, "the folder")
                 fix = printable(suggestion(key[2], there)) or d.fix
                 d = msgspec.structs.replace(d, message=message, fix=fix)
@@ -133,12 +133,12 @@ def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -
         there = held.get((kind, pod.metadata.namespace, name))
         if there is None or key in there:
             continue
-        place = read_places(result.places).get(path)
+        positions = read_places(result.places).get(path)
         problem = Problem(
             code="FieldValueNotFound",
             message=not_named("key", key, sorted(there), f"the {kind} {name}"),
             path=path,
-            place=place.value if place is not None else None,
+            position=positions.value if positions is not None else None,
             fix=printable(suggestion(key, sorted(there))),
             severity=Severity.WARNING,
         )

@@ -51,8 +51,8 @@ def resolve(text: str) -> Scalar:
         number = _integer(bare)
         if number is not None:
             return number
-        found = _float(bare)
-        return text if isinstance(found, str) else found
+        decimal = _float(bare)
+        return text if isinstance(decimal, str) else decimal
     return text
 
 

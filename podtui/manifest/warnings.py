@@ -130,9 +130,9 @@ def _spec_and_annotations(pod: Pod, root: str) -> Warnings:
     yield from _deprecated_volumes(spec.volumes, f"{path}.volumes")
     for volume in spec.volumes:
         yield from _overlaps(volume)
-    addresses = (one.ip for one in spec.hostAliases)
+    addresses = (alias.ip for alias in spec.hostAliases)
     yield from _repeated(addresses, f"{path}.hostAliases", "ip", "duplicate ip")
-    secrets = tuple(one.name for one in spec.imagePullSecrets)
+    secrets = tuple(reference.name for reference in spec.imagePullSecrets)
     yield from _repeated(secrets, f"{path}.imagePullSecrets", "name", "duplicate name")
     for index, name in enumerate(secrets):
         if not name:
@@ -287,7 +287,7 @@ def _overlaps(volume: Volume) -> Warnings:
 def _files(
     items: Iterable[KeyToPath | DownwardAPIVolumeFile], source: str = ""
 ) -> list[tuple[str, str]]:
-    return [_file(one.path, source) for one in items]
+    return [_file(item.path, source) for item in items]
 
 
 def _file(path: str, source: str) -> tuple[str, str]:
@@ -376,7 +376,7 @@ def _all_ports(
 
 
 def _ports(containers: Iterable[tuple[str, AnyContainer]]) -> Warnings:
-    known: dict[tuple[int, str], list[tuple[str, ContainerPort]]] = {}
+    by_number: dict[tuple[int, str], list[tuple[str, ContainerPort]]] = {}
     for path, port in _all_ports(containers):
         if port.hostIP and not port.hostPort:
             shown = (
@@ -384,7 +384,7 @@ def _ports(containers: Iterable[tuple[str, AnyContainer]]) -> Warnings:
                 f" Protocol:{port.protocol} HostIP:{port.hostIP}}}"
             )
             yield f"{path}: hostIP set without hostPort: {shown}"
-        others = known.setdefault((port.containerPort, port.protocol), [])
+        others = by_number.setdefault((port.containerPort, port.protocol), [])
         for other_path, other in others:
             if problem := _clash(port, other):
                 yield f"{path}: {problem} port definition with {other_path}"
@@ -403,11 +403,11 @@ def _clash(port: ContainerPort, other: ContainerPort) -> str:
 
 
 def _port_names(containers: Iterable[tuple[str, AnyContainer]]) -> Warnings:
-    known: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for path, port in _all_ports(containers):
         if not port.name:
             continue
-        first = known.setdefault(port.name, path)
+        first = by_name.setdefault(port.name, path)
         if first != path:
             yield (
                 f"{path}: duplicate port name {quoted(port.name)} with {first}, services and"

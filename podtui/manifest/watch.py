@@ -121,8 +121,8 @@ class _PollingWatch:
             self.ended = True
             self._pass_on([(MODIFIED, self._folder)])
 
-    def _pass_on(self, found: Iterable[tuple[int, str]]) -> None:
-        split = [(int(kind), *os.path.split(path)) for kind, path in found]
+    def _pass_on(self, changes: Iterable[tuple[int, str]]) -> None:
+        split = [(int(kind), *os.path.split(path)) for kind, path in changes]
         inside = [(kind, name if folder == self._folder else "") for kind, folder, name in split]
         # The loop may already be closed.
         with contextlib.suppress(RuntimeError):
@@ -172,8 +172,8 @@ class FolderWatch:
         self._watched = identity
         return True
 
-    def _take(self, found: Iterable[tuple[int, str]]) -> None:
-        for kind, name in found:
+    def _take(self, changes: Iterable[tuple[int, str]]) -> None:
+        for kind, name in changes:
             if name:
                 self._names.setdefault(name, set()).add(kind)
             else:

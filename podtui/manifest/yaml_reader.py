@@ -33,7 +33,7 @@ from podtui.manifest.document import (
     MAX_NODES,
     Document,
     Path,
-    Place,
+    Position,
     Problem,
     UnreadableText,
     printable,
@@ -57,15 +57,15 @@ _FIXES: Final = (
 )
 
 
-def place_of(mark: Any) -> Place:
+def position_of(mark: Any) -> Position:
     """Return line and column of a libyaml mark, from 1."""
     return (mark.line + 1, mark.column + 1)
 
 
-def _within(place: Place, lines: list[str]) -> Place:
-    """Return the place, moved to the end of the text if it is in the blank lines after it."""
+def _within(position: Position, lines: list[str]) -> Position:
+    """Return the position, moved to the end of the text if it is in the blank lines after it."""
     last = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip()), 1)
-    return place if place[0] <= last else (last, len(lines[last - 1]) + 1)
+    return position if position[0] <= last else (last, len(lines[last - 1]) + 1)
 
 
 def syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
@@ -75,21 +75,21 @@ def syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
         getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
     )
     lines = source_lines(text)
-    place = _within(place_of(mark), lines) if mark is not None else (1, 1)
+    position = _within(position_of(mark), lines) if mark is not None else (1, 1)
     fix = next((fix for start, fix in _FIXES if start in description), "")
     if "tab character" in description:
         description, fix = "a tab cannot indent YAML", "indent with spaces"
     elif "cannot start any token" in description:
-        line = lines[place[0] - 1] if place[0] <= len(lines) else ""
-        if "\t" in line[: place[1]]:
+        line = lines[position[0] - 1] if position[0] <= len(lines) else ""
+        if "\t" in line[: position[1]]:
             description, fix = "a tab cannot indent YAML", "indent with spaces"
     context: str | None = getattr(error, "context", None)
     begin: Any = getattr(error, "context_mark", None)
-    if context and begin is not None and begin.line + 1 != place[0]:
+    if context and begin is not None and begin.line + 1 != position[0]:
         description += f" ({context} that begins on line {begin.line + 1})"
     elif context:
         description += f" ({context})"
-    return Problem(code="InvalidYAML", message=printable(description), place=place, fix=fix)
+    return Problem(code="InvalidYAML", message=printable(description), position=position, fix=fix)
 
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
@@ -100,8 +100,8 @@ _PRIVATE_ESCAPE: Final = re.compile(r"\\[uU]0*([eEfF][0-9a-fA-F]{3})")
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _refuse(code: str, message: str, place: Place, fix: str = "") -> NoReturn:
-    raise UnreadableText(Problem(code=code, message=message, place=place, fix=fix))
+def _refuse(code: str, message: str, position: Position, fix: str = "") -> NoReturn:
+    raise UnreadableText(Problem(code=code, message=message, position=position, fix=fix))
 
 
 @dataclass(slots=True)
@@ -155,8 +155,8 @@ class _Builder:
     strict_text: str = ""
     """The text, if it is read as a kubelet does: of two equal keys the later one counts, with a
     warning. Otherwise empty: the first one counts, with an error."""
-    keys: dict[Path, Place] = field(default_factory=dict[Path, Place])
-    values: dict[Path, Place] = field(default_factory=dict[Path, Place])
+    keys: dict[Path, Position] = field(default_factory=dict[Path, Position])
+    values: dict[Path, Position] = field(default_factory=dict[Path, Position])
     raw: dict[Path, str] = field(default_factory=dict[Path, str])
     problems: list[Problem] = field(default_factory=list[Problem])
     anchors: dict[str, _Anchor] = field(default_factory=dict[str, _Anchor])
@@ -164,60 +164,60 @@ class _Builder:
     nodes: int = 0
     characters: int = 0
 
-    def spend(self, nodes: int, characters: int, place: Place) -> None:
+    def spend(self, nodes: int, characters: int, position: Position) -> None:
         self.nodes += nodes
         self.characters += characters
         if self.nodes > MAX_NODES:
             message = f"more than {MAX_NODES} values, counted with aliases written out"
-            _refuse("TooLarge", message, place)
+            _refuse("TooLarge", message, position)
         if self.characters > MAX_CHARACTERS:
             message = f"more than {MAX_CHARACTERS} characters, counted with aliases written out"
-            _refuse("TooLarge", message, place)
+            _refuse("TooLarge", message, position)
 
     def node(self, event: Event, path: Path, depth: int) -> Any:
-        place = place_of(event.start_mark)
-        self.values[path] = place
+        position = position_of(event.start_mark)
+        self.values[path] = position
         if depth > MAX_DEPTH:
-            _refuse("TooDeep", f"nested deeper than {MAX_DEPTH} levels", place)
+            _refuse("TooDeep", f"nested deeper than {MAX_DEPTH} levels", position)
         if isinstance(event, AliasEvent):
-            return self.alias(event, place)
+            return self.alias(event, position)
         nodes, characters = self.nodes, self.characters
         anchor: str | None = getattr(event, "anchor", None)
         if anchor is not None:
             self.open_anchors.add(anchor)
         if isinstance(event, ScalarEvent):
-            value = self.scalar(event, path, place)
-            self.spend(1, len(event.value), place)
+            value = self.scalar(event, path, position)
+            self.spend(1, len(event.value), position)
         elif isinstance(event, MappingStartEvent):
-            self.spend(1, 0, place)
+            self.spend(1, 0, position)
             value = self.mapping(path, depth)
         elif isinstance(event, SequenceStartEvent):
-            self.spend(1, 0, place)
+            self.spend(1, 0, position)
             value = self.sequence(path, depth)
         else:
-            _refuse("InvalidYAML", "a value is missing here", place)
+            _refuse("InvalidYAML", "a value is missing here", position)
         if anchor is not None:
             self.open_anchors.discard(anchor)
             self.anchors[anchor] = _Anchor(value, self.nodes - nodes, self.characters - characters)
         return value
 
-    def alias(self, event: AliasEvent, place: Place) -> Any:
+    def alias(self, event: AliasEvent, position: Position) -> Any:
         name = event.anchor or ""
         shown = printable(name, 60)
         if name in self.open_anchors:
-            _refuse("InvalidAlias", f"the alias *{shown} contains itself", place)
+            _refuse("InvalidAlias", f"the alias *{shown} contains itself", position)
         anchor = self.anchors.get(name)
         if anchor is None:
             _refuse(
                 "InvalidAlias",
                 f"the alias *{shown} has no anchor &{shown} before it",
-                place,
+                position,
                 "quote the text if it is meant to begin with '*'",
             )
-        self.spend(anchor.nodes, anchor.characters, place)
+        self.spend(anchor.nodes, anchor.characters, position)
         return anchor.value
 
-    def scalar(self, event: ScalarEvent, path: Path, place: Place) -> Any:
+    def scalar(self, event: ScalarEvent, path: Path, position: Position) -> Any:
         text = self.source.value(event)
         tag = event.tag
         if self.strict_text and event.style == '"':
@@ -227,7 +227,7 @@ class _Builder:
                 value = resolve_tagged(tag, text)
             except ValueError as error:
                 self.problems.append(
-                    Problem(code="InvalidYAML", message=str(error), path=path, place=place)
+                    Problem(code="InvalidYAML", message=str(error), path=path, position=position)
                 )
                 return text
         elif tag is None and event.implicit[0] and not event.style:
@@ -242,7 +242,7 @@ class _Builder:
                         code="InvalidYAML",
                         message=message,
                         path=path,
-                        place=place,
+                        position=position,
                         fix=f"write {quoted(text)} in quotes",
                     )
                 )
@@ -262,8 +262,8 @@ class _Builder:
                 before = written[: match.start()]
                 line = start.line + before.count("\n")
                 column = len(before) - before.rfind("\n") - 1
-                place = (line + 1, column + 1 + (0 if "\n" in before else start.column))
-                _refuse("InvalidYAML", "found unknown escape character", place, "write / alone")
+                position = (line + 1, column + 1 + (0 if "\n" in before else start.column))
+                _refuse("InvalidYAML", "found unknown escape character", position, "write / alone")
 
     def sequence(self, path: Path, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -273,15 +273,15 @@ class _Builder:
 
     def mapping(self, path: Path, depth: int) -> dict[str, Any]:
         entries: dict[str, Any] = {}
-        merged: dict[str, tuple[Any, Place]] = {}
+        merged: dict[str, tuple[Any, Position]] = {}
         while not isinstance(event := next(self.events), MappingEndEvent):
-            place = place_of(event.start_mark)
+            position = position_of(event.start_mark)
             if isinstance(event, ScalarEvent) and _is_merge(event):
                 value = self.node(next(self.events), (*path, "<<"), depth + 1)
-                for key, item in self.merge(value, place):
-                    merged.setdefault(key, (item, place))
+                for key, item in self.merge(value, position):
+                    merged.setdefault(key, (item, position))
                 continue
-            key = self.key(event, path, place)
+            key = self.key(event, path, position)
             child = (*path, key)
             if key in entries:
                 line = self.keys[child][0]
@@ -290,7 +290,7 @@ class _Builder:
                         code="DuplicateKey",
                         message=f"the key {quoted(key)} is already defined on line {line}",
                         path=child,
-                        place=place,
+                        position=position,
                         fix="keep one of the two",
                         severity=Severity.WARNING if self.strict_text else Severity.ERROR,
                     )
@@ -301,28 +301,30 @@ class _Builder:
                     self.node(next(self.events), (*path, f"{key}\0"), depth + 1)
                     del self.problems[count:]
                     continue
-            self.keys[child] = place
+            self.keys[child] = position
             entries[key] = self.node(next(self.events), child, depth + 1)
-        for key, (item, place) in merged.items():
+        for key, (item, position) in merged.items():
             if key not in entries:
                 entries[key] = item
-                self.keys[(*path, key)] = self.values[(*path, key)] = place
+                self.keys[(*path, key)] = self.values[(*path, key)] = position
         return entries
 
-    def merge(self, value: Any, place: Place) -> list[tuple[str, Any]]:
+    def merge(self, value: Any, position: Position) -> list[tuple[str, Any]]:
         """Return the pairs that ``<<`` merges in; if several maps have a key, the first one
         counts."""
         maps = cast("list[Any]", value if isinstance(value, list) else [value])
         pairs: list[tuple[str, Any]] = []
         for item in maps:
             if not isinstance(item, dict):
-                _refuse("InvalidYAML", "the merge key << requires a map or a list of maps", place)
+                _refuse(
+                    "InvalidYAML", "the merge key << requires a map or a list of maps", position
+                )
             pairs.extend(cast("dict[str, Any]", item).items())
         return pairs
 
-    def key(self, event: Event, path: Path, place: Place) -> str:
+    def key(self, event: Event, path: Path, position: Position) -> str:
         if not isinstance(event, ScalarEvent | AliasEvent):
-            _refuse("InvalidYAML", "a key must be a string, not a list or a map", place)
+            _refuse("InvalidYAML", "a key must be a string, not a list or a map", position)
         # Use a path that no real key can have: YAML does not allow NUL.
         value = self.node(event, (*path, "\0"), MAX_DEPTH)
         del self.values[(*path, "\0")]
@@ -332,7 +334,7 @@ class _Builder:
             return str(value).lower()
         if isinstance(value, int | float):
             return number_text(value)
-        _refuse("InvalidYAML", "a key must be a string", place, "put the key in quotes")
+        _refuse("InvalidYAML", "a key must be a string", position, "put the key in quotes")
 
 
 def _is_merge(event: ScalarEvent) -> bool:
@@ -396,9 +398,9 @@ def _next_document(builder: _Builder) -> Document | None:
     for event in builder.events:
         if isinstance(event, DocumentStartEvent):
             if builder.strict_text and event.version == (1, 2):
-                place = place_of(event.start_mark)
+                position = position_of(event.start_mark)
                 fix = "remove the line %YAML 1.2"
-                _refuse("InvalidYAML", "found incompatible YAML document", place, fix)
+                _refuse("InvalidYAML", "found incompatible YAML document", position, fix)
             builder.keys, builder.values, builder.raw = {}, {}, {}
             builder.problems, builder.anchors = [], {}
             value = builder.node(next(builder.events), (), 0)
@@ -423,7 +425,7 @@ def _further_document(events: Generator[Event, None, None]) -> Problem | None:
                 return Problem(
                     code=FURTHER_DOCUMENT,
                     message="only the first document of a manifest is read; this one is not",
-                    place=place_of(event.start_mark),
+                    position=position_of(event.start_mark),
                     fix="put each pod into its own file",
                     severity=Severity.WARNING,
                 )
@@ -432,7 +434,7 @@ def _further_document(events: Generator[Event, None, None]) -> Problem | None:
         return Problem(
             code=FURTHER_DOCUMENT,
             message="the text after the first document is not YAML; it is ignored",
-            place=place_of(mark) if mark is not None else None,
+            position=position_of(mark) if mark is not None else None,
             severity=Severity.WARNING,
         )
     return None

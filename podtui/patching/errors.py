@@ -68,8 +68,8 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        one, other = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        first, second = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(left, list):
         items, other_items = cast("list[Any]", left), cast("list[Any]", right)
         return len(items) == len(other_items) and all(map(same, items, other_items))

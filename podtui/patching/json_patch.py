@@ -64,7 +64,7 @@ class _Document:
 
 
 def _unescape(step: str) -> str:
-    return re.sub("~[01]", lambda found: "/" if found[0] == "~1" else "~", step)
+    return re.sub("~[01]", lambda match: "/" if match[0] == "~1" else "~", step)
 
 
 def _index(text: str) -> int:
@@ -203,12 +203,12 @@ def _do_copy(document: _Document, operation: Mapping[str, Any]) -> None:
 def _do_test(document: _Document, operation: Mapping[str, Any]) -> None:
     path, wanted = _text(operation, "path"), operation.get("value")
     if path == "":
-        found = document.root
+        value = document.root
     else:
         holder, key = _at(document, path, "test operation does not apply: is missing path")
         with _Within(f"error in test for path: '{path}'"):
-            found = _get(holder, key)
-    if not same(found, wanted):
+            value = _get(holder, key)
+    if not same(value, wanted):
         raise PatchError(f"testing value {path} failed: test failed")
 
 

@@ -106,25 +106,25 @@ def apply(
     applier = FieldManager(manager or "unknown", APPLY, "", subresource)
     ignored = _ignored(schema, subresource)
     # `_apply` changes the managers in place, and may be called twice.
-    known = {who: replace(entry) for who, entry in managers.items()}
+    entries = {who: replace(entry) for who, entry in managers.items()}
     try:
-        after = _apply(schema, before, applied, known, applier, force, ignored)
-    except _Conflicts as found:
+        after = _apply(schema, before, applied, entries, applier, force, ignored)
+    except _Conflicts as raised:
         # kubectl may take over what it applied on the client side before, as its annotation shows.
         allowed = _fields_of_last_applied(schema, before) if manager == "kubectl" else FieldSet()
-        conflicts = [(who, path) for who, path in found.paths if path not in allowed]
+        conflicts = [(who, path) for who, path in raised.paths if path not in allowed]
         if conflicts:
             raise _conflict(conflicts) from None
-        known = managers
-        after = _apply(schema, before, applied, known, applier, True, ignored)
+        entries = managers
+        after = _apply(schema, before, applied, entries, applier, True, ignored)
     if not equal(after, before):
-        if applier in known:
-            known[applier].time = time
+        if applier in entries:
+            entries[applier].time = time
     else:
         after = before
     if manager == "kubectl" and _annotations(after).get(LAST_APPLIED):
         _set_last_applied(after, applied)
-    return _finished(live, after, known)
+    return _finished(live, after, entries)
 
 
 def update_managers(
@@ -156,16 +156,16 @@ def update_managers(
 
 def _managers_of_request(live: Object, new: Object, subresource: str) -> Managers:
     """Return the managers that the request states; those of the live object if it states none."""
-    known = _metadata(live).get("managedFields")
+    stored = _metadata(live).get("managedFields")
     stated = _metadata(new).get("managedFields")
     if subresource:
-        return decode_managers(known)
+        return decode_managers(stored)
     if is_reset(stated):
         return {}
     try:
-        return decode_managers(stated) or decode_managers(known)
+        return decode_managers(stated) or decode_managers(stored)
     except PatchError:
-        return decode_managers(known)
+        return decode_managers(stored)
 
 
 class _Conflicts(Exception):
@@ -187,10 +187,10 @@ def _update(
     _take_over(managers, changes, None, updater.version)
     taken = (changes.modified | changes.added) - _NEVER_MANAGED
     if taken:
-        known = managers.get(updater)
+        entry = managers.get(updater)
         fields = taken
-        if known is not None:
-            fields = taken | known.fields if taken - known.fields else known.fields
+        if entry is not None:
+            fields = taken | entry.fields if taken - entry.fields else entry.fields
         managers[updater] = Entry(fields, updater.version, time)
 
 
@@ -219,6 +219,8 @@ def _apply(
     version = types()[schema].version
     after = merge(shape(schema), before, applied)
     after = {} if after is ABSENT else cast(Object, after)
+    # Read before it is replaced: fields of the last application that are not in this one are
+    # pruned.
     last = managers.get(applier)
     fields = fields_of(schema, applied).without(ignored)
     managers[applier] = Entry(fields, version, last.time if last is not None else None)
@@ -226,6 +228,8 @@ def _apply(
         after = _pruned(schema, after, managers, last.fields, version)
     changes = compare(schema, before, after).without(ignored)
     changed = changes.modified | changes.added
+    # A conflict is a field of another manager whose value changes. Who applies the same value only
+    # becomes one more manager of it.
     if not force:
         conflicts: list[tuple[FieldManager, Path]] = []
         for manager in sorted(managers, key=lambda manager: manager.order):
@@ -234,6 +238,7 @@ def _apply(
                 conflicts += ((manager, path) for path in entry.fields & changed)
         if conflicts:
             raise _Conflicts(conflicts)
+    # There was no conflict, or it is forced: the others lose what changes.
     _take_over(managers, changes, applier, version)
     if applier in managers:
         managers[applier].fields = managers[applier].fields - _NEVER_MANAGED

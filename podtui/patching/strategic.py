@@ -210,12 +210,12 @@ def _merge_items(original: Items, patch: Items, merge_key: str, schema: str) -> 
 
 def _partition(items: Items, listed: Items, merge_key: str) -> tuple[Items, Items]:
     """Return the items that are listed, and the others."""
-    found: tuple[Items, Items] = [], []
+    parts: tuple[Items, Items] = [], []
     keys = [o[merge_key] for o in map(_object, listed) if merge_key in o] if merge_key else []
     for item in items:
-        known = _among(_key_of(item, merge_key), keys) if merge_key else _among(item, listed)
-        found[not known].append(item)
-    return found
+        is_listed = _among(_key_of(item, merge_key), keys) if merge_key else _among(item, listed)
+        parts[not is_listed].append(item)
+    return parts
 
 
 def _in_order(
@@ -279,8 +279,8 @@ def _without_directives(value: Any) -> tuple[bool, Any]:
         fields = cast(Object, value)
         if PATCH in fields:
             return False, None
-        found = {key: _without_directives(item) for key, item in fields.items()}
-        return True, {key: item for key, (kept, item) in found.items() if kept}
+        cleaned = {key: _without_directives(item) for key, item in fields.items()}
+        return True, {key: item for key, (kept, item) in cleaned.items() if kept}
     if isinstance(value, list):
         return True, [item for kept, item in map(_without_directives, cast(Items, value)) if kept]
     return True, value
@@ -299,15 +299,15 @@ def _element_type(*lists: Items) -> type:
 
 def _lookup(schema: str, key: str) -> tuple[Field, str, str]:
     """Return a field, its patch strategy besides retainKeys, and the type of its value."""
-    known = types().get(schema)
-    if known is None:
+    type_facts = types().get(schema)
+    if type_facts is None:
         kind = _kind(schema)
         raise PatchError(
             f"merging an object in json but data type is not struct, instead is: {kind}", 400
         )
     # Go finds fields of JSON regardless of case.
-    field = known.fields.get(key) or next(
-        (f for name, f in known.fields.items() if name.lower() == key.lower()), None
+    field = type_facts.fields.get(key) or next(
+        (f for name, f in type_facts.fields.items() if name.lower() == key.lower()), None
     )
     if field is None:
         name = schema.rpartition(".")[2]

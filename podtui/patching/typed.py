@@ -46,8 +46,8 @@ class TypeSchema:
     element: str = ""
 
     def entry(self, name: str) -> TypeSchema:
-        known = self.fields.get(name)
-        return _shape(self.element) if known is None else shape_of_field(known)
+        field = self.fields.get(name)
+        return _shape(self.element) if field is None else shape_of_field(field)
 
     @property
     def item(self) -> TypeSchema:
@@ -67,9 +67,9 @@ def _shape(
         return TypeSchema("list", kind not in ("map", "set"), keys, element=name.removeprefix(LIST))
     if name.startswith(MAP):
         return TypeSchema("map", atomic, element=name.removeprefix(MAP))
-    known = types().get(name)
-    if known is not None:
-        return TypeSchema("map", atomic or known.map == "atomic", fields=known.fields)
+    type_facts = types().get(name)
+    if type_facts is not None:
+        return TypeSchema("map", atomic or type_facts.map == "atomic", fields=type_facts.fields)
     if name == "FieldsV1":
         return TypeSchema("map", True)
     scalar = {"string": "string", "bytes": "string", "bool": "boolean"}.get(name)
@@ -78,8 +78,8 @@ def _shape(
     return TypeSchema(scalar)
 
 
-def shape_of_field(known: Field) -> TypeSchema:
-    return _shape(known.type, known.keys, known.list, known.map == "atomic")
+def shape_of_field(field: Field) -> TypeSchema:
+    return _shape(field.type, field.keys, field.list, field.map == "atomic")
 
 
 def _map(value: Any) -> Object:
@@ -153,7 +153,9 @@ def _scalar_problem(kind: str, value: Any) -> str | None:
         return f"expected boolean, got &{{{go_text(value)}}}"
     if kind == "numeric" and (isinstance(value, bool) or not isinstance(value, int | float)):
         names = {str: "string", bool: "bool", dict: "map[string]interface {}"}
-        got = next((name for known, name in names.items() if isinstance(value, known)), "list")
+        got = next(
+            (name for python_type, name in names.items() if isinstance(value, python_type)), "list"
+        )
         return f"expected numeric (int or float), got {got}"
     if kind == "untyped" and isinstance(value, dict | list):
         return f"expected any scalar, got &{{{go_text(value)}}}"
@@ -363,8 +365,10 @@ def equal(left: Any, right: Any) -> bool:
         items, others = cast(Items, left), cast(Items, right)
         return len(items) == len(others) and all(map(equal, items, others))
     if isinstance(left, dict) and isinstance(right, dict):
-        one, other = cast(Object, left), cast(Object, right)
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+        first, second = cast(Object, left), cast(Object, right)
+        return first.keys() == second.keys() and all(
+            equal(first[key], second[key]) for key in first
+        )
     return same(left, right)
 
 

@@ -53,11 +53,11 @@ def choose_access_point(root: Path, address: str, port: int) -> AccessPoint:
     one, else any free port. Raises `PodtuiError`."""
     path = root / "api.json"
     try:
-        known = _remembered(path)
+        remembered = _remembered(path)
         if port == 0:
-            port = _free_port(address) if known is None else known.port
+            port = _free_port(address) if remembered is None else remembered.port
         selected = AccessPoint(address, port)
-        if selected != known:
+        if selected != remembered:
             write_private(path, msgspec.json.encode(selected))
     except OSError as error:
         raise PodtuiError(f"cannot choose a port on {address}: {error}") from error
@@ -74,11 +74,11 @@ def _remembered(path: Path) -> AccessPoint | None:
     if data is None:
         return None
     try:
-        found = msgspec.json.decode(data, type=AccessPoint)
-        ipaddress.ip_address(found.address)
+        access_point = msgspec.json.decode(data, type=AccessPoint)
+        ipaddress.ip_address(access_point.address)
     except ValueError:
         return None
-    return found if 0 < found.port < 65536 else None
+    return access_point if 0 < access_point.port < 65536 else None
 
 
 def _free_port(address: str) -> int:

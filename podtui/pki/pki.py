@@ -100,23 +100,27 @@ class Pki:
         self, key: ec.EllipticCurvePrivateKey, now: datetime
     ) -> x509.Certificate:
         path = self._directory / "ca.crt"
-        found = _read(path, x509.load_pem_x509_certificate)
-        if found is None or found.public_key() != key.public_key() or is_due(found, now):
-            found = make_authority(key, now)
-            write_private(path, pem(found))
-        return found
+        certificate = _read(path, x509.load_pem_x509_certificate)
+        if (
+            certificate is None
+            or certificate.public_key() != key.public_key()
+            or is_due(certificate, now)
+        ):
+            certificate = make_authority(key, now)
+            write_private(path, pem(certificate))
+        return certificate
 
     def _make_server_certificate(self, names: Sequence[str], now: datetime) -> bool:
         pair = _read(self.server_path, _server_pair)
         if pair is not None:
-            key, found = pair
+            key, certificate = pair
             if (
-                found.public_key() == key.public_key()
-                and names_of(found) == frozenset(names)
-                and is_signed_by(found, self._authority)
-                and not is_due(found, now)
+                certificate.public_key() == key.public_key()
+                and names_of(certificate) == frozenset(names)
+                and is_signed_by(certificate, self._authority)
+                and not is_due(certificate, now)
             ):
-                self._server = found
+                self._server = certificate
                 return False
         key = make_key()
         made = make_server_certificate(self._authority, self._authority_key, key, names, now)

@@ -32,62 +32,62 @@ def short(engine_id: str) -> str:
     return engine_id.removeprefix("sha256:")[:SHORT]
 
 
-def line(words: Iterable[str]) -> str:
-    """Quote words as one shell line."""
-    text = shlex.join(words)
+def line(tokens: Iterable[str]) -> str:
+    """Quote tokens as one shell line."""
+    text = shlex.join(tokens)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def run_sandbox(config: SandboxConfig) -> str:
-    words = ["docker", "run", "--detach", "--name", f"{config.name}_{config.namespace}"]
-    words += ["--label", f"io.kubernetes.pod.uid={config.uid}"]
+    tokens = ["docker", "run", "--detach", "--name", f"{config.name}_{config.namespace}"]
+    tokens += ["--label", f"io.kubernetes.pod.uid={config.uid}"]
     if config.network is NamespaceMode.NODE:
-        words += ["--network", "host"]
+        tokens += ["--network", "host"]
     elif config.hostname:
-        words += ["--hostname", config.hostname]
+        tokens += ["--hostname", config.hostname]
     if config.ipc is NamespaceMode.NODE:
-        words += ["--ipc", "host"]
+        tokens += ["--ipc", "host"]
     if config.pid is NamespaceMode.NODE:
-        words += ["--pid", "host"]
+        tokens += ["--pid", "host"]
     if config.dns is not None:
-        words += _each("--dns", config.dns.servers)
-        words += _each("--dns-search", config.dns.searches)
-        words += _each("--dns-option", config.dns.options)
-    words += _each("--add-host", (f"{name}:{ip}" for name, ip in config.extra_hosts))
-    words += _each("--sysctl", (f"{name}={value}" for name, value in config.sysctls.items()))
-    words += _each("--publish", map(_published, config.ports))
-    words += _each("--volume", (f"{volume.name}:/{volume.name}" for volume in config.volumes))
+        tokens += _each("--dns", config.dns.servers)
+        tokens += _each("--dns-search", config.dns.searches)
+        tokens += _each("--dns-option", config.dns.options)
+    tokens += _each("--add-host", (f"{name}:{ip}" for name, ip in config.extra_hosts))
+    tokens += _each("--sysctl", (f"{name}={value}" for name, value in config.sysctls.items()))
+    tokens += _each("--publish", map(_published, config.ports))
+    tokens += _each("--volume", (f"{volume.name}:/{volume.name}" for volume in config.volumes))
     if config.privileged:
-        words.append("--privileged")
+        tokens.append("--privileged")
     if config.runtime_handler:
-        words += ["--runtime", config.runtime_handler]
-    return line([*words, "pause"])
+        tokens += ["--runtime", config.runtime_handler]
+    return line([*tokens, "pause"])
 
 
 def create_container(sandbox_id: str, config: ContainerConfig) -> str:
     sandbox = f"container:{short(sandbox_id)}"
     name = f"{config.pod_name}_{config.pod_namespace}_{config.name}_{config.attempt}"
-    words = ["docker", "create", "--name", name, "--network", sandbox, "--ipc", sandbox]
+    tokens = ["docker", "create", "--name", name, "--network", sandbox, "--ipc", sandbox]
     if config.pid is NamespaceMode.POD:
-        words += ["--pid", sandbox]
+        tokens += ["--pid", sandbox]
     elif config.pid is NamespaceMode.NODE:
-        words += ["--pid", "host"]
+        tokens += ["--pid", "host"]
     elif config.target_container_id:
-        words += ["--pid", f"container:{short(config.target_container_id)}"]
-    words += _each("--env", (f"{name}={HIDDEN}" for name, _ in config.env))
-    words += _each("--volume", map(_mounted, config.mounts))
-    words += _limits(config.resources)
-    words += _security(config)
+        tokens += ["--pid", f"container:{short(config.target_container_id)}"]
+    tokens += _each("--env", (f"{name}={HIDDEN}" for name, _ in config.env))
+    tokens += _each("--volume", map(_mounted, config.mounts))
+    tokens += _limits(config.resources)
+    tokens += _security(config)
     if config.working_dir:
-        words += ["--workdir", config.working_dir]
+        tokens += ["--workdir", config.working_dir]
     if config.stop_signal:
-        words += ["--stop-signal", config.stop_signal]
-    words += ["--interactive"] * config.stdin + ["--tty"] * config.tty
+        tokens += ["--stop-signal", config.stop_signal]
+    tokens += ["--interactive"] * config.stdin + ["--tty"] * config.tty
     command = list(_masked(config.command or (), config.env))
     arguments = _masked(config.args or (), config.env)
     if command:
-        words += ["--entrypoint", command[0]]
-    return line([*words, config.image, *command[1:], *arguments])
+        tokens += ["--entrypoint", command[0]]
+    return line([*tokens, config.image, *command[1:], *arguments])
 
 
 def update_container(container_id: str, resources: Resources) -> str:
@@ -190,10 +190,10 @@ def _security(config: ContainerConfig) -> Iterator[str]:
         yield from ("--security-opt", "no-new-privileges")
 
 
-def _masked(words: Iterable[str], env: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Replace the values that ``$(NAME)`` may have inserted into the words."""
+def _masked(tokens: Iterable[str], env: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Replace the values that ``$(NAME)`` may have inserted into the tokens."""
     values = sorted({v for _, v in env if len(v) >= _SECRET_LENGTH}, key=len, reverse=True)
-    for word in words:
+    for token in tokens:
         for value in values:
-            word = word.replace(value, HIDDEN)
-        yield word
+            token = token.replace(value, HIDDEN)
+        yield token

@@ -91,7 +91,7 @@ class AffinityState:
             return _AFFINITY
         if any(self._anti[domain] > 0 for domain in _domains_of(self._anti_terms, node)):
             return _ANTI_AFFINITY
-        if self._others and any(self._others[one] > 0 for one in node.labels.items()):
+        if self._others and any(self._others[label] > 0 for label in node.labels.items()):
             return _OTHERS
         return None
 

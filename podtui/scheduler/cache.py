@@ -42,12 +42,12 @@ class ClusterCache:
 
     def set_node(self, facts: NodeFacts) -> NodeFacts | None:
         """Add or replace a node; return its previous facts."""
-        known = self._nodes.get(facts.name)
-        if known is None:
+        info = self._nodes.get(facts.name)
+        if info is None:
             pods = (pod for pod in self._pods.values() if pod.node == facts.name)
             self._nodes[facts.name] = NodeInfo(facts, pods)
             return None
-        before, known.facts = known.facts, facts
+        before, info.facts = info.facts, facts
         return before
 
     def remove_node(self, name: str) -> NodeFacts | None:
@@ -113,8 +113,8 @@ class ClusterCache:
             self._nominated[pod.uid] = replace(pod, nominated=node)
 
     def nominated_node(self, uid: str) -> str:
-        found = self._nominated.get(uid)
-        return found.nominated if found else ""
+        pod = self._nominated.get(uid)
+        return pod.nominated if pod else ""
 
     def less_important_on(self, node: str, priority: int) -> list[PodInfo]:
         """Return the pods of lower priority that the node is kept free for."""

@@ -59,12 +59,12 @@ def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:
         return ScheduleResult(node=nominated.name)
     feasible, diagnosis = _filtered(pending, snapshot, state)
     if not feasible:
-        found = preempt(pending, snapshot, state, diagnosis)
+        preemption = preempt(pending, snapshot, state, diagnosis)
         return ScheduleResult(
-            message=diagnosis.message(found.message),
+            message=diagnosis.message(preemption.message),
             plugins=diagnosis.plugins,
-            nominated=found.nominated,
-            victims=found.victims,
+            nominated=preemption.nominated,
+            victims=preemption.victims,
         )
     if len(feasible) == 1:
         return ScheduleResult(node=feasible[0].name)

@@ -61,15 +61,15 @@ class SchedulerEvents:
         now = self._clock.now().astimezone(UTC)
         self._forget()
         key = (reason, action, about)
-        known = self._series.pop(key, None)
-        if known is None:
-            known = _Series(self._event(about, kind, reason, action, note, now), 0, 0.0, 0.0, now)
-        self._series[key] = known
-        known.count += 1
-        known.seen, known.last = self._clock.monotonic(), now
-        if known.count <= 2 or known.seen - known.written >= WRITE_SECONDS:
-            known.written = known.seen
-            self._pending.append(known)
+        series = self._series.pop(key, None)
+        if series is None:
+            series = _Series(self._event(about, kind, reason, action, note, now), 0, 0.0, 0.0, now)
+        self._series[key] = series
+        series.count += 1
+        series.seen, series.last = self._clock.monotonic(), now
+        if series.count <= 2 or series.seen - series.written >= WRITE_SECONDS:
+            series.written = series.seen
+            self._pending.append(series)
             self._wake.set()
 
     def _event(

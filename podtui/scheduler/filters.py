@@ -44,9 +44,11 @@ class Pending:
     @cached_property
     def requests(self) -> Amounts:
         """The requests that are above zero, in the order of the messages."""
-        found = {name: amount for name, amount in counted_requests(self.pod).items() if amount > 0}
-        first = [name for name in _FIRST if name in found]
-        return {name: found[name] for name in (*first, *sorted(found.keys() - set(first)))}
+        amounts = {
+            name: amount for name, amount in counted_requests(self.pod).items() if amount > 0
+        }
+        first = [name for name in _FIRST if name in amounts]
+        return {name: amounts[name] for name in (*first, *sorted(amounts.keys() - set(first)))}
 
     @cached_property
     def ports(self) -> frozenset[HostPort]:
@@ -112,8 +114,8 @@ def run_filters_with_nominated(
         with_kept, counted = node.copy(), state.copy()
         for pod in kept:
             counted.add(pod, with_kept)
-        if (found := run_filters(pending, with_kept, counted)) is not None:
-            return found
+        if (rejection := run_filters(pending, with_kept, counted)) is not None:
+            return rejection
     return run_filters(pending, node, state)
 
 
@@ -300,9 +302,9 @@ def named_nodes(pod: Pod) -> frozenset[str] | None:
     names = set[str]()
     for term in required.nodeSelectorTerms:
         named = [
-            frozenset(one.values)
-            for one in term.matchFields
-            if one.key == "metadata.name" and one.operator == "In"
+            frozenset(requirement.values)
+            for requirement in term.matchFields
+            if requirement.key == "metadata.name" and requirement.operator == "In"
         ]
         if not named:
             return None

@@ -141,17 +141,18 @@ def _better_spread(pending: Pending, change: Change) -> bool:
     match change:
         case PodChange(PodInfo() as before, PodInfo() as after):
             return relevant(after) and any(
-                one.matches(before.labels) != one.matches(after.labels) for one in wanted
+                constraint.matches(before.labels) != constraint.matches(after.labels)
+                for constraint in wanted
             )
         case PodChange(before, after):
             pod = after or before
             return pod is not None and relevant(pod) and any(c.matches(pod.labels) for c in wanted)
         case OwnChange(before, after):
-            honors = any(one.spec.nodeTaintsPolicy == "Honor" for one in wanted)
+            honors = any(constraint.spec.nodeTaintsPolicy == "Honor" for constraint in wanted)
             if honors and _has_new_tolerations(change):
                 return True
             old, new = before.metadata.labels, after.metadata.labels
-            return any(one.matches(old) != one.matches(new) for one in wanted)
+            return any(constraint.matches(old) != constraint.matches(new) for constraint in wanted)
         case NodeChange(NodeFacts() as before, NodeFacts() as after):
             had, has = spread.has_keys(before.labels, wanted), spread.has_keys(after.labels, wanted)
             moved = any(before.labels.get(c.key) != after.labels.get(c.key) for c in wanted)

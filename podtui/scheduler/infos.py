@@ -31,15 +31,15 @@ def counts(name: str) -> bool:
 
 
 def counted_requests(pod: Pod, *, in_use: bool = False) -> dict[str, int]:
-    found = request_amounts(pod, in_use=in_use)
-    return {name: in_unit(name, amount) for name, amount in found.items() if counts(name)}
+    amounts = request_amounts(pod, in_use=in_use)
+    return {name: in_unit(name, amount) for name, amount in amounts.items() if counts(name)}
 
 
 def scored_requests(pod: Pod) -> dict[str, int]:
     """Return cpu and memory of a pending pod as the resource score counts them: a container without
     a request counts with a default, and pod-level requests are ignored."""
-    found = request_amounts(pod, missing=_MISSING, pod_level=False)
-    return {name: in_unit(name, found[name]) for name in _MISSING}
+    amounts = request_amounts(pod, missing=_MISSING, pod_level=False)
+    return {name: in_unit(name, amounts[name]) for name in _MISSING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ def _scored(pod: Pod) -> tuple[int, int]:
     missing = dict(_MISSING)
     resources = pod.spec.resources
     if resources is not None and any(map(is_pod_level, resources.requests)):
-        known = request_amounts(pod, in_use=True)
-        missing = {name: amount for name, amount in _MISSING.items() if name not in known}
-    found = request_amounts(pod, in_use=True, missing=missing)
+        stated = request_amounts(pod, in_use=True)
+        missing = {name: amount for name, amount in _MISSING.items() if name not in stated}
+    amounts = request_amounts(pod, in_use=True, missing=missing)
     zero = Quantity(0)
-    return found.get("cpu", zero).milli_value(), found.get("memory", zero).value()
+    return amounts.get("cpu", zero).milli_value(), amounts.get("memory", zero).value()
 
 
 def pod_info(pod: Pod) -> PodInfo:
@@ -137,8 +137,10 @@ def pod_info(pod: Pod) -> PodInfo:
         generation=meta.generation,
         deleting=meta.deletionTimestamp is not None,
         preempted=any(
-            one.type == "DisruptionTarget" and one.status == "True" and one.reason == PREEMPTED
-            for one in status.conditions
+            condition.type == "DisruptionTarget"
+            and condition.status == "True"
+            and condition.reason == PREEMPTED
+            for condition in status.conditions
         ),
         fixed=CONFIG_MIRROR in meta.annotations,
         nominated=status.nominatedNodeName,
@@ -147,24 +149,25 @@ def pod_info(pod: Pod) -> PodInfo:
         ports=host_ports(pod),
         disks=tuple(filter(_is_disk, spec.volumes)),
         affinity=tuple(
-            _term(pod, one) for one in affinity.requiredDuringSchedulingIgnoredDuringExecution
+            _term(pod, term) for term in affinity.requiredDuringSchedulingIgnoredDuringExecution
         )
         if affinity
         else (),
         anti_affinity=tuple(
-            _term(pod, one) for one in anti_affinity.requiredDuringSchedulingIgnoredDuringExecution
+            _term(pod, term)
+            for term in anti_affinity.requiredDuringSchedulingIgnoredDuringExecution
         )
         if anti_affinity
         else (),
         preferred_affinity=tuple(
-            _term(pod, one.podAffinityTerm, one.weight)
-            for one in affinity.preferredDuringSchedulingIgnoredDuringExecution
+            _term(pod, preferred.podAffinityTerm, preferred.weight)
+            for preferred in affinity.preferredDuringSchedulingIgnoredDuringExecution
         )
         if affinity
         else (),
         preferred_anti_affinity=tuple(
-            _term(pod, one.podAffinityTerm, one.weight)
-            for one in anti_affinity.preferredDuringSchedulingIgnoredDuringExecution
+            _term(pod, preferred.podAffinityTerm, preferred.weight)
+            for preferred in anti_affinity.preferredDuringSchedulingIgnoredDuringExecution
         )
         if anti_affinity
         else (),

@@ -39,18 +39,20 @@ def preempt(
     """Choose the node on which to end pods of lower priority."""
     if text := _not_eligible(pending, snapshot, diagnosis):
         return PreemptionResult(message=_message(text))
-    refused = {name for name, one in diagnosis.nodes.items() if one.code == UNSCHEDULABLE}
+    refused = {
+        name for name, rejection in diagnosis.nodes.items() if rejection.code == UNSCHEDULABLE
+    }
     candidates: dict[str, Victims] = {}
     rejected: dict[str, Rejection] = {}
     enough = max(_ENOUGH, len(refused) * _ENOUGH_PERCENT // 100)
     for node in snapshot.nodes.values():
         if node.name not in refused:
             continue
-        found = _victims_on(node, pending, snapshot, state)
-        if isinstance(found, Rejection):
-            rejected[node.name] = found
+        result = _victims_on(node, pending, snapshot, state)
+        if isinstance(result, Rejection):
+            rejected[node.name] = result
         else:
-            candidates[node.name] = found
+            candidates[node.name] = result
         if len(candidates) >= enough:
             break
     if not candidates:
@@ -90,8 +92,8 @@ def _victims_on(
     node, state = node.copy(), state.copy()
     for pod in lower:
         state.remove(pod, node)
-    if (found := run_filters_with_nominated(pending, node, state, snapshot)) is not None:
-        return found
+    if (rejection := run_filters_with_nominated(pending, node, state, snapshot)) is not None:
+        return rejection
     victims: list[PodInfo] = []
     for pod in sorted(lower, key=_importance):
         state.add(pod, node)

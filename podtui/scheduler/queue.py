@@ -21,7 +21,7 @@ LONGEST_WAIT: Final = 300.0
 _ALL: Final[Callable[[Pending], bool]] = lambda _: True  # noqa: E731
 
 
-class QueuePlace(Enum):
+class QueueState(Enum):
     """The location of a pod. Each pod is in exactly one."""
 
     ACTIVE = "active"
@@ -42,7 +42,7 @@ class Queued:
 
     pending: Pending
     since: float
-    place: QueuePlace = QueuePlace.ACTIVE
+    state: QueueState = QueueState.ACTIVE
     plugins: frozenset[str] = frozenset()
     """The plugins that refused it at the last attempt."""
     refusals: int = 0
@@ -86,13 +86,13 @@ class SchedulingQueue:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pods: dict[str, Queued] = {}
-        self._heaps: dict[QueuePlace, list[_Entry]] = {
-            place: []
-            for place in (
-                QueuePlace.ACTIVE,
-                QueuePlace.BACKOFF,
-                QueuePlace.ERROR,
-                QueuePlace.WAITING,
+        self._heaps: dict[QueueState, list[_Entry]] = {
+            state: []
+            for state in (
+                QueueState.ACTIVE,
+                QueueState.BACKOFF,
+                QueueState.ERROR,
+                QueueState.WAITING,
             )
         }
         self._order = itertools.count()
@@ -100,16 +100,16 @@ class SchedulingQueue:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def place(self, uid: str) -> QueuePlace | None:
+    def state(self, uid: str) -> QueueState | None:
         """Return where the pod is; None if it is not in the queue."""
-        found = self._pods.get(uid)
-        return found and found.place
+        queued = self._pods.get(uid)
+        return queued and queued.state
 
     def add(self, pod: Pod) -> None:
         """Add a pod, or replace it by its new version."""
-        found = self._pods.get(pod.metadata.uid)
-        if found is not None:
-            self._update(found, pod)
+        queued = self._pods.get(pod.metadata.uid)
+        if queued is not None:
+            self._update(queued, pod)
             return
         queued = Queued(Pending(pod), self._clock())
         self._pods[queued.uid] = queued
@@ -118,13 +118,13 @@ class SchedulingQueue:
     def _update(self, queued: Queued, pod: Pod) -> None:
         change = OwnChange(queued.pending.pod, pod)
         queued.pending = Pending(pod)
-        match queued.place:
-            case QueuePlace.IN_FLIGHT:
+        match queued.state:
+            case QueueState.IN_FLIGHT:
                 # The attempt uses the earlier version; `put_back` decides with this change.
                 queued.missed.append(change)
-            case QueuePlace.GATED:
+            case QueueState.GATED:
                 self._activate(queued)
-            case QueuePlace.WAITING:
+            case QueueState.WAITING:
                 self._requeue_if_useful(queued, (change,))
             case _:
                 pass
@@ -146,12 +146,12 @@ class SchedulingQueue:
         self._release()
         # An idle scheduler does not wait for the end of a back-off: the attempt takes no other
         # pod's turn. After an error it does, because the API would probably fail again.
-        found = self._take(QueuePlace.ACTIVE) or self._take(QueuePlace.BACKOFF)
-        if found is not None:
-            found.place = QueuePlace.IN_FLIGHT
-            found.turn += 1
-            found.missed.clear()
-        return found
+        queued = self._take(QueueState.ACTIVE) or self._take(QueueState.BACKOFF)
+        if queued is not None:
+            queued.state = QueueState.IN_FLIGHT
+            queued.turn += 1
+            queued.missed.clear()
+        return queued
 
     def put_back(self, queued: Queued, plugins: frozenset[str] = frozenset()) -> None:
         """Put a pod back after a failed attempt. ``plugins`` are those that refused it; none means
@@ -172,7 +172,7 @@ class SchedulingQueue:
             # A change during the attempt may be the one that helps. Without this, the pod would
             # wait for another change, or for `LONGEST_WAIT`.
             missed, queued.missed = queued.missed, []
-            self._put(queued, QueuePlace.WAITING)
+            self._put(queued, QueueState.WAITING)
             self._requeue_if_useful(queued, missed)
         else:
             self._retry(queued)
@@ -180,19 +180,19 @@ class SchedulingQueue:
     def move(self, change: Change, only: Callable[[Pending], bool] = _ALL) -> None:
         """Try those refused pods again that the change may help."""
         for queued in list(self._pods.values()):
-            if queued.place is QueuePlace.IN_FLIGHT:
+            if queued.state is QueueState.IN_FLIGHT:
                 queued.missed.append(change)
-            elif queued.place is QueuePlace.WAITING and only(queued.pending):
+            elif queued.state is QueueState.WAITING and only(queued.pending):
                 self._requeue_if_useful(queued, (change,))
 
     def deadline(self) -> float | None:
         """Return when `pop` may return a pod without any change; None if never."""
         times = [
             # A back-off lasts to the end of its second.
-            *(queued.ready + 1 for queued in self._first(QueuePlace.ERROR)),
-            *(queued.since + LONGEST_WAIT for queued in self._first(QueuePlace.WAITING)),
+            *(queued.ready + 1 for queued in self._first(QueueState.ERROR)),
+            *(queued.since + LONGEST_WAIT for queued in self._first(QueueState.WAITING)),
         ]
-        if self._first(QueuePlace.ACTIVE) or self._first(QueuePlace.BACKOFF):
+        if self._first(QueueState.ACTIVE) or self._first(QueueState.BACKOFF):
             return self._clock()
         return min(times, default=None)
 
@@ -206,14 +206,14 @@ class SchedulingQueue:
 
     def _retry(self, queued: Queued) -> None:
         if is_gated(queued.pending.pod):
-            self._put(queued, QueuePlace.GATED)
+            self._put(queued, QueueState.GATED)
         elif not self._backs_off(queued):
-            self._put(queued, QueuePlace.ACTIVE)
+            self._put(queued, QueueState.ACTIVE)
         else:
-            self._put(queued, QueuePlace.BACKOFF if queued.plugins else QueuePlace.ERROR)
+            self._put(queued, QueueState.BACKOFF if queued.plugins else QueueState.ERROR)
 
     def _activate(self, queued: Queued) -> None:
-        self._put(queued, QueuePlace.GATED if is_gated(queued.pending.pod) else QueuePlace.ACTIVE)
+        self._put(queued, QueueState.GATED if is_gated(queued.pending.pod) else QueueState.ACTIVE)
 
     def _backs_off(self, queued: Queued) -> bool:
         attempted = queued.refusals or queued.errors
@@ -221,32 +221,32 @@ class SchedulingQueue:
 
     def _release(self) -> None:
         """Move the pods that have waited long enough."""
-        for place in (QueuePlace.BACKOFF, QueuePlace.ERROR):
-            while (first := self._first(place)) and not self._backs_off(first[0]):
+        for state in (QueueState.BACKOFF, QueueState.ERROR):
+            while (first := self._first(state)) and not self._backs_off(first[0]):
                 self._activate(first[0])
         oldest = self._clock() - LONGEST_WAIT
-        while (first := self._first(QueuePlace.WAITING)) and first[0].since <= oldest:
+        while (first := self._first(QueueState.WAITING)) and first[0].since <= oldest:
             self._retry(first[0])
 
-    def _put(self, queued: Queued, place: QueuePlace) -> None:
-        queued.place = place
+    def _put(self, queued: Queued, state: QueueState) -> None:
+        queued.state = state
         queued.turn += 1
-        heap = self._heaps.get(place)
+        heap = self._heaps.get(state)
         if heap is not None:
             heappush(heap, (_key(queued), next(self._order), queued.turn, queued))
 
-    def _first(self, place: QueuePlace) -> tuple[Queued, ...]:
-        """Return the first pod of a place, if any."""
-        heap = self._heaps[place]
+    def _first(self, state: QueueState) -> tuple[Queued, ...]:
+        """Return the first pod in a state, if any."""
+        heap = self._heaps[state]
         while heap and heap[0][2] != heap[0][3].turn:
             heappop(heap)
         return (heap[0][3],) if heap else ()
 
-    def _take(self, place: QueuePlace) -> Queued | None:
-        first = self._first(place)
+    def _take(self, state: QueueState) -> Queued | None:
+        first = self._first(state)
         if not first:
             return None
-        heappop(self._heaps[place])
+        heappop(self._heaps[state])
         return first[0]
 
 
@@ -254,12 +254,12 @@ def _key(queued: Queued) -> _Key:
     # Heaps are ascending, so the priority is negated. Equal keys are in the order of `_order`: pods
     # themselves are never compared.
     priority = -queued.pending.info.priority
-    match queued.place:
-        case QueuePlace.BACKOFF:
+    match queued.state:
+        case QueueState.BACKOFF:
             return (queued.ready, priority, queued.since)
-        case QueuePlace.ERROR:
+        case QueueState.ERROR:
             return (queued.ready,)
-        case QueuePlace.WAITING:
+        case QueueState.WAITING:
             return (queued.since,)
         case _:
             return (priority, queued.since)

@@ -46,7 +46,9 @@ class FitDiagnosis:
         return f"{text} {preemption}" if preemption else text
 
     def _counted(self) -> str:
-        counts = Counter(reason for one in self.nodes.values() for reason in one.reasons)
+        counts = Counter(
+            reason for rejection in self.nodes.values() for reason in rejection.reasons
+        )
         if len(self.nodes) < self.total:
             for reason in self.absent.reasons:
                 counts[reason] += self.total - len(self.nodes)

@@ -58,6 +58,7 @@ class Scheduler:
             )
             group.create_task(self._follow_namespaces())
             while True:
+                # Until everything is listed, a node may seem free that is not.
                 queued = None if self._unknown else self._queue.pop()
                 if queued is None:
                     await self._wait_for_change()
@@ -112,6 +113,7 @@ class Scheduler:
                 case Lost():
                     pass
             self._cache.set_namespaces(labels)
+            # After a refusal there is nothing to wait for. After another loss, they will be listed.
             if not isinstance(delta, Lost) or delta.refused:
                 self._unknown.discard(Namespace)
                 self._wake.set()
@@ -169,6 +171,7 @@ class Scheduler:
         if self._waiting.pop(uid, None) is not None:
             self._queue.delete(uid)
         info = pod_info(pod)
+        # Most updates are of the status. They free nothing, and must not wake the waiting pods.
         if self._cache.pod(uid) == info and not self._cache.is_assumed(uid):
             return
         self._queue.move(PodChange(self._cache.set_pod(info), info))
@@ -225,6 +228,8 @@ class Scheduler:
             return
         verdict = schedule(queued.pending, self._cache.snapshot())
         if verdict.node:
+            # Bound beside the loop: the next pod is tried at once, and must see this one on its
+            # node.
             assumed = self._cache.assume(queued.pending.info, verdict.node)
             group.create_task(self._bind(queued, assumed), name=f"bind {assumed.name}")
             # Many pods may be active: let the other tasks of this event loop run.
@@ -267,6 +272,7 @@ class Scheduler:
         for victim in victims:
             if not victim.deleting:
                 await self._end(victim, pending, node)
+        # What is freed is not for them: they have to look for another node.
         for pod in self._cache.less_important_on(node, pending.info.priority):
             await self._patch(pod, {"nominatedNodeName": None})
 
@@ -283,6 +289,7 @@ class Scheduler:
             await self._patch(victim, {"conditions": [condition]})
             await self._api.delete_pod(victim.namespace, victim.name, victim.uid)
         except ApiError as error:
+            # It is gone, or another pod has its name: nothing has to end.
             if error.code in (404, 409):
                 return
             raise
@@ -331,12 +338,14 @@ class Scheduler:
 
 def _condition(pod: Pod, reason: Reason, message: str, now: str) -> dict[str, Any] | None:
     """Return the condition ``PodScheduled`` of a pod without a node; None if it has it already."""
-    known = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    current = next(
+        (condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None
+    )
     since = now
-    if known is not None and known.status == "False":
-        if (known.reason, known.message) == (reason, message):
+    if current is not None and current.status == "False":
+        if (current.reason, current.message) == (reason, message):
             return None
-        since = known.lastTransitionTime or now
+        since = current.lastTransitionTime or now
     return {
         "type": "PodScheduled",
         "status": "False",

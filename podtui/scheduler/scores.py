@@ -114,7 +114,7 @@ def _image_locality(pod: Pod, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> 
     """Prefer nodes that have the images; an image that many nodes have counts more."""
     containers = (*pod.spec.initContainers, *pod.spec.containers)
     images = [
-        *(one.image for one in containers),
+        *(container.image for container in containers),
         *(volume.image.reference for volume in pod.spec.volumes if volume.image),
     ]
     names = [_full_image_name(image) for image in images]
@@ -124,12 +124,12 @@ def _image_locality(pod: Pod, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> 
     most = _MOST_PER_CONTAINER * len(containers)
     scores: dict[str, int] = {}
     for node in nodes:
-        found = sum(
+        size = sum(
             int(node.facts.images[name] * (spread[name] / len(snapshot.nodes)))
             for name in names
             if name in node.facts.images
         )
-        bounded = min(max(found, _LEAST_IMAGES), most)
+        bounded = min(max(size, _LEAST_IMAGES), most)
         scores[node.name] = 100 * (bounded - _LEAST_IMAGES) // (most - _LEAST_IMAGES)
     return scores
 

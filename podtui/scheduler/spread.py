@@ -62,14 +62,17 @@ def constraints(pod: Pod, action: str) -> tuple[Constraint, ...]:
     """Return the pod's constraints with this ``whenUnsatisfiable``."""
     labels = pod.metadata.labels
     return tuple(
-        Constraint(one, tuple((key, labels[key]) for key in one.matchLabelKeys if key in labels))
-        for one in pod.spec.topologySpreadConstraints
-        if one.whenUnsatisfiable == action
+        Constraint(
+            constraint,
+            tuple((key, labels[key]) for key in constraint.matchLabelKeys if key in labels),
+        )
+        for constraint in pod.spec.topologySpreadConstraints
+        if constraint.whenUnsatisfiable == action
     )
 
 
 def has_keys(labels: Labels, wanted: Sequence[Constraint]) -> bool:
-    return all(one.key in labels for one in wanted)
+    return all(constraint.key in labels for constraint in wanted)
 
 
 class SpreadState:
@@ -96,7 +99,7 @@ class SpreadState:
 
     def copy(self) -> SpreadState:
         other = SpreadState(self._pod, ())
-        other._counts = [dict(one) for one in self._counts]
+        other._counts = [dict(counts) for counts in self._counts]
         return other
 
     def update(self, pod: PodInfo, node: NodeFacts, sign: int) -> None:

@@ -2,7 +2,7 @@
 
 A line of the file is an event of Kubernetes' ``audit.k8s.io/v1`` at level Metadata: the request,
 its user and the status of the response, without bodies, headers and messages. Requests without
-valid credentials are not recorded: anyone could send them until older events are gone.
+credentials that are refused are not recorded: anyone could send them until older events are gone.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class AuditLog:
         self, request: web.Request, response: web.StreamResponse | None, stage: str
     ) -> None:
         user, attributes = request.get(USER), request.get(ATTRIBUTES)
-        if user is None or user is ANONYMOUS or attributes is None or not is_audited(attributes):
+        if user is None or attributes is None or not is_audited(attributes):
+            return
+        if user is ANONYMOUS and (response is None or response.status in (401, 403)):
             return
         event: dict[str, Any] = {
             "kind": "Event",

@@ -154,9 +154,10 @@ def conflict(plural: str, name: str, why: str = MODIFIED, group: str = "") -> St
 
 def _refused(code: int, reason: str, plural: str, name: str, group: str, why: str) -> StatusError:
     resource = f"{plural}.{group}" if group else plural
+    named = f'{resource} "{name}"' if name or code != 403 else resource
     return StatusError(
         code,
-        f'{resource} "{name}" {why}',
+        f"{named} {why}",
         reason=reason,
         details=StatusDetails(name=name, kind=plural, group=group),
     )

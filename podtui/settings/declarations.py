@@ -206,7 +206,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     notifyCommand: Annotated[
         tuple[str, ...],
         Setting(
-            values.words,
+            values.command,
             "a program to run for each notification, as a list: the program and its arguments",
             screen=True,
         ),
@@ -220,6 +220,13 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             values.boolean,
             "choose a node for pods that are created without one ([scheduler](scheduler.md))",
+        ),
+    ] = True
+    enableControllers: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "run the [controllers](controllers.md) of Deployments and other kinds",
         ),
     ] = True
     maxPods: Annotated[int, Setting(values.positive, "the maximum number of pods on the node")] = (
@@ -524,8 +531,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 def attribute_name(key: str) -> str:
     """Return a setting's name in Python's style: ``cpuCFSQuota`` becomes ``cpu_cfs_quota``, and
     ``reservedSystemCPUs`` ``reserved_system_cpus``."""
-    words = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])"
-    return re.sub(words, "_", key).lower()
+    boundaries = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])"
+    return re.sub(boundaries, "_", key).lower()
 
 
 def environment_name(key: str) -> str:

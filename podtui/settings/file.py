@@ -58,9 +58,9 @@ def read_settings(
         return []
     if not isinstance(node, yaml.MappingNode):
         raise SettingsError(f"{path}:1:1: must be a map of settings")
-    found: list[tuple[str, object, str]] = []
-    _walk(path, node, "", found, ignored, places)
-    return found
+    entries: list[tuple[str, object, str]] = []
+    _walk(path, node, "", entries, ignored, places)
+    return entries
 
 
 def _place(path: Path, node: yaml.Node) -> str:
@@ -71,40 +71,40 @@ def _walk(
     path: Path,
     node: yaml.MappingNode,
     prefix: str,
-    found: list[tuple[str, object, str]],
+    entries: list[tuple[str, object, str]],
     ignored: list[str],
     places: dict[str, str],
 ) -> None:
     for key_node, value_node in node.value:
         name = prefix + str(key_node.value)
-        place = _place(path, key_node)
+        position = _place(path, key_node)
         key = _ALIASES.get(name, name)
         if key in SETTINGS:
             read = _verbatim if SETTINGS[key].verbatim else _plain
-            found.append((key, read(value_node), place))
+            entries.append((key, read(value_node), position))
             places |= _parts(path, key, value_node)
         elif any(alias.startswith(name + ".") for alias in _ALIASES):
             if isinstance(value_node, yaml.MappingNode):
-                _walk(path, value_node, name + ".", found, ignored, places)
+                _walk(path, value_node, name + ".", entries, ignored, places)
         elif name in KUBELET_ONLY:
-            ignored.append(f"{place}: {name}")
+            ignored.append(f"{position}: {name}")
         else:
             near = difflib.get_close_matches(name, [*SETTINGS, *KUBELET_ONLY], n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            raise SettingsError(f"{place}: {name}: no such setting{hint}")
+            raise SettingsError(f"{position}: {name}: no such setting{hint}")
 
 
 def _parts(path: Path, name: str, node: yaml.Node) -> dict[str, str]:
     """Return the positions of the parts of a map, or of each map in a list."""
     if isinstance(node, yaml.MappingNode):
         return {f"{name}.{part.value}": _place(path, part) for part, _ in node.value}
-    found: dict[str, str] = {}
+    positions: dict[str, str] = {}
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
-            found[f"{name}[{number}]"] = _place(path, item)
+            positions[f"{name}[{number}]"] = _place(path, item)
             if isinstance(item, yaml.MappingNode):
-                found |= _parts(path, f"{name}[{number}]", item)
-    return found
+                positions |= _parts(path, f"{name}[{number}]", item)
+    return positions
 
 
 def _verbatim(node: yaml.Node) -> object:

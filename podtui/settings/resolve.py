@@ -60,9 +60,9 @@ def resolve(
     if path.is_file():
         from podtui.settings.file import read_settings
 
-        for key, value, place in read_settings(path, ignored, origins):
-            values[key] = _parsed(key, value, place)
-            origins[key] = place
+        for key, value, position in read_settings(path, ignored, origins):
+            values[key] = _parsed(key, value, position)
+            origins[key] = position
     for key, setting in SETTINGS.items():
         name = environment_name(key)
         if environ.get(name):
@@ -85,11 +85,11 @@ def resolve(
     return Resolved(settings, origins, tuple(ignored), path)
 
 
-def _parsed(key: str, value: object, place: str) -> Any:
+def _parsed(key: str, value: object, position: str) -> Any:
     try:
         return SETTINGS[key].parse(value)
     except ValueError as error:
-        raise SettingsError(f"{place}: {key}: {error}") from error
+        raise SettingsError(f"{position}: {key}: {error}") from error
 
 
 def flag_words(settings: Settings, *, without: Collection[str] = frozenset()) -> list[str]:

@@ -185,13 +185,13 @@ def reserved_memory(value: object) -> tuple[tuple[int, Mapping[str, str]], ...]:
     raise ValueError("must be a list of {numaNode: 0, limits: {memory: 1Gi}}")
 
 
-def one_of(*known: str) -> Callable[[object], str]:
-    """Return a parser for one of several words; the parser raises ValueError."""
+def one_of(*choices: str) -> Callable[[object], str]:
+    """Return a parser for one of several names; the parser raises ValueError."""
 
     def parse(value: object) -> str:
-        if value in known:
+        if value in choices:
             return str(value)
-        raise ValueError(f"must be one of {', '.join(known)}")
+        raise ValueError(f"must be one of {', '.join(choices)}")
 
     return parse
 
@@ -220,27 +220,27 @@ def _keys(value: object) -> str:
     return str(value) or "none"
 
 
-def some_of(known: tuple[str, ...]) -> Callable[[object], tuple[str, ...]]:
-    """Return a parser for lists of known words; the parser raises ValueError."""
+def some_of(choices: tuple[str, ...]) -> Callable[[object], tuple[str, ...]]:
+    """Return a parser for lists of these names; the parser raises ValueError."""
 
     def parse(value: object) -> tuple[str, ...]:
-        words: object = value.split(",") if isinstance(value, str) else value
-        if isinstance(words, list):
-            found = [str(word).strip() for word in cast(list[object], words) if str(word).strip()]
-            if all(word in known for word in found):
-                return tuple(dict.fromkeys(found))
-        raise ValueError(f"must be a list of {', '.join(known)}")
+        items: object = value.split(",") if isinstance(value, str) else value
+        if isinstance(items, list):
+            names = [str(item).strip() for item in cast(list[object], items) if str(item).strip()]
+            if all(name in choices for name in names):
+                return tuple(dict.fromkeys(names))
+        raise ValueError(f"must be a list of {', '.join(choices)}")
 
     return parse
 
 
-def words(value: object) -> tuple[str, ...]:
+def command(value: object) -> tuple[str, ...]:
     """Parse a program and its arguments; a string is a program alone. They are never passed to a
     shell. Raises ValueError."""
     if isinstance(value, str):
         return (value,) if value else ()
     if isinstance(value, list):
-        return tuple(str(word) for word in cast(list[object], value))
+        return tuple(str(item) for item in cast(list[object], value))
     raise ValueError("must be a list such as [notify-send, podtui]")
 
 

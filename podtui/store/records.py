@@ -123,10 +123,10 @@ class Store:
         self, resource: Resource, namespace: str, name: str, change: Callable[[T], T]
     ) -> T:
         """See `Records.update`. Raises `ValueError` if the change moves the object."""
-        found = self._tables[resource].objects.get((namespace, name))
-        if found is None:
+        stored = self._tables[resource].objects.get((namespace, name))
+        if stored is None:
             raise NotFound(f'{resource} "{name}" not found')
-        before = cast("T", found)
+        before = cast("T", stored)
         after = change(before)
         if _key(after) != (namespace, name):
             raise ValueError(f"an update cannot move {resource} {namespace}/{name}")
@@ -139,9 +139,9 @@ class Store:
         name: str,
         check: Callable[[Object], None] | None = None,
     ) -> bool:
-        found = self._tables[resource].objects.get((namespace, name))
-        if found is not None and check is not None:
-            check(found)
+        stored = self._tables[resource].objects.get((namespace, name))
+        if stored is not None and check is not None:
+            check(stored)
         return self._delete(resource, (namespace, name), self._clock.now().timestamp())
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
@@ -235,12 +235,12 @@ class Store:
         if not meta.name:
             raise ValueError(f"{resource} need metadata.name")
         now = self._clock.now()
-        known = before.metadata if before is not None else ObjectMeta()
+        previous = before.metadata if before is not None else ObjectMeta()
         meta = structs.replace(
             meta,
-            resourceVersion=known.resourceVersion,
-            uid=meta.uid or known.uid or str(uuid4()),
-            creationTimestamp=meta.creationTimestamp or known.creationTimestamp or rfc3339(now),
+            resourceVersion=previous.resourceVersion,
+            uid=meta.uid or previous.uid or str(uuid4()),
+            creationTimestamp=meta.creationTimestamp or previous.creationTimestamp or rfc3339(now),
         )
         stored = structs.replace(item, metadata=meta)
         # Compared while it has the earlier version: a write that changes nothing gets no version,

@@ -40,7 +40,7 @@ class UsageTable:
 
     def load(self) -> tuple[UsageRow, ...]:
         """Return all rows in time order within each level, without unreadable ones."""
-        found: list[UsageRow] = []
+        readable: list[UsageRow] = []
         with self._opened() as connection:
             # A damaged row may have a text that is not UTF-8.
             connection.text_factory = bytes
@@ -49,10 +49,10 @@ class UsageTable:
                 if not isinstance(level, int) or not isinstance(at, int):
                     continue
                 try:
-                    found.append(UsageRow(level, at, zlib.decompress(data)))
+                    readable.append(UsageRow(level, at, zlib.decompress(data)))
                 except (zlib.error, TypeError):
                     continue
-        return tuple(found)
+        return tuple(readable)
 
     def write(self, rows: Iterable[UsageRow], oldest: Mapping[int, int]) -> None:
         """Store the rows, and delete rows of each level from before ``oldest``."""

@@ -23,16 +23,16 @@ def _folded(name: str) -> str:
     return name.replace("-", "").replace("_", "").casefold()
 
 
-def closest(name: str, known: Iterable[str], cutoff: float = MAYBE) -> str:
-    """Return the most similar known name; empty if none is similar enough."""
+def closest(name: str, candidates: Iterable[str], cutoff: float = MAYBE) -> str:
+    """Return the most similar candidate; empty if none is similar enough."""
     if len(name) > _LONGEST:
         return ""
-    names = {_folded(candidate): candidate for candidate in known}
+    names = {_folded(candidate): candidate for candidate in candidates}
     folded = _folded(name)
     if folded in names:
         return names[folded]
-    found = difflib.get_close_matches(folded, names, n=1, cutoff=cutoff)
-    return names[found[0]] if found else ""
+    matches = difflib.get_close_matches(folded, names, n=1, cutoff=cutoff)
+    return names[matches[0]] if matches else ""
 
 
 def meant(name: str, candidates: Iterable[str]) -> str:

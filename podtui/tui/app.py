@@ -115,6 +115,7 @@ class PodtuiApp(KeyQueue):
         server: Server = LOCAL,
         on_painted: Callable[[], None] | None = None,
     ) -> None:
+        # Before the constructor of Textual, which asks for the variables of the CSS.
         self._log_colors: tuple[Theme, TerminalTheme] | None = None
         self._variables: tuple[Theme, dict[str, str]] | None = None
         super().__init__()
@@ -194,6 +195,7 @@ class PodtuiApp(KeyQueue):
     def _start(self) -> None:
         if self._on_painted is not None:
             self._on_painted()
+        # Textual cancels workers when the app closes: no task outlives the screen.
         follower = ApiFollower(self.client, self.model, self.session.clock, self._schedule)
         self.run_worker(follower.run, name="follow", group="follow")
         if not self.session.readonly:
@@ -238,6 +240,7 @@ class PodtuiApp(KeyQueue):
             return
         self._leave_dialog_open = True
 
+        # As a worker: the keys that answer the dialog are handled when this action has returned.
         async def ask() -> None:
             try:
                 if await self.session.confirm(leave_dialog(verb, lost)):
@@ -248,6 +251,7 @@ class PodtuiApp(KeyQueue):
         self.run_worker(ask, name="leave", group="leave")
 
     async def _quit(self) -> None:
+        # Saved here, because leaving cancels the workers that save changes of the layout.
         main = self.screen_stack[0]
         if isinstance(main, MainScreen) and main.opened and main.memory != self.memory.memory:
             await self._remember(main.memory)
@@ -286,18 +290,21 @@ class PodtuiApp(KeyQueue):
         self._scheduled = False
         self._published_at = now
         self._show(self.model.take())
+        # The model returns new usage of many pods in batches, so that keys are handled between.
         if self.model.waits:
             self._schedule()
 
     def tick(self) -> None:
         self._supervise_agent()
         self._offer_saved_pods()
+        # A pod also becomes healthy by running long enough, without a change of its record.
         self._show(Changes(self.model.recovered(self.session.now())))
 
     def _show(self, changes: Changes) -> None:
         now = self.session.now()
         self.preferred.send_alerts(self.model, changes, now)
         stale = self._stale_line
+        # Also the covered screens: they are up to date when the one above closes.
         for screen in self.screen_stack:
             if not isinstance(screen, LiveScreen):
                 continue
@@ -306,6 +313,7 @@ class PodtuiApp(KeyQueue):
                 for header in screen.query("#header").results(Bar):
                     header.warn(stale)
             except NoMatches:
+                # A screen that is being closed loses its widgets one by one.
                 if screen.shown:
                     raise
 
@@ -421,6 +429,7 @@ class PodtuiApp(KeyQueue):
         line = self.custom.line_of(index)
         command = self._parsed(line)
         if command is not None:
+            # All other commands act on the selection of the main screen.
             if not command[0].action.startswith("app."):
                 self._back_to_main()
             self._run_parsed(*command)
@@ -470,6 +479,7 @@ class PodtuiApp(KeyQueue):
         """Change the theme, and remember it for the next start."""
         self.theme = name
         if self.preferred.remembers_theme:
+            # With the theme of the settings: if that changes later, it is the newer choice.
             self.theme_choice = (name, self.preferred.theme)
             main = self.screen_stack[0]
             if isinstance(main, MainScreen) and main.opened:
@@ -582,6 +592,7 @@ class PodtuiApp(KeyQueue):
         try:
             await asyncio.to_thread(self.memory.write, memory)
         except OSError as error:
+            # Reported once: the layout is saved after each change of it, and fails each time.
             if not self.memory.problem:
                 self.memory.problem = str(error)
                 self._report_memory_problem()
@@ -632,4 +643,5 @@ class PodtuiApp(KeyQueue):
         self._report_theme_problems()
         after = self.get_theme(before.name)
         if after is not None and after != before:
+            # The name of the theme is the same: to set it would repaint nothing.
             self.mutate_reactive(PodtuiApp.theme)

@@ -65,8 +65,8 @@ class KeyQueue(Notices):
         if not self.handling_key.is_set():
             await self._begin(event)
             return
-        found = self.screen.active_bindings.get(event.key) if self.screen_stack else None
-        if found is not None and found.binding.priority:
+        active = self.screen.active_bindings.get(event.key) if self.screen_stack else None
+        if active is not None and active.binding.priority:
             self.waiting_keys.clear()
             await super().on_event(event)
         else:
@@ -115,8 +115,8 @@ class KeyQueue(Notices):
             return self._ignoring_text or event.key in TEXT_ENDS
         if event.character not in OPENERS:
             return False
-        found = self.screen.active_bindings.get(event.key)
-        if found is not None and found.enabled:
+        active = self.screen.active_bindings.get(event.key)
+        if active is not None and active.enabled:
             return False
         self._ignoring_text = True
         self.notify(

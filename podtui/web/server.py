@@ -164,8 +164,8 @@ class PageServer:
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         host = request.headers.get("Host", "")
-        known = host if is_our_host(host, self.port) else ""
-        response.headers.update(safety_headers(known))
+        own_host = host if is_our_host(host, self.port) else ""
+        response.headers.update(safety_headers(own_host))
 
     async def _close(self, application: web.Application) -> None:
         """Stop every tab's program, which closes the tabs."""

@@ -81,9 +81,9 @@ LAST_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The program of each tab: words of a command line, run without a shell."""
+    """The program of each tab: a command, run without a shell."""
 
-    words: Sequence[str]
+    command: Sequence[str]
     environment: Mapping[str, str]
 
 
@@ -99,7 +99,7 @@ async def run_session(socket: web.WebSocketResponse, program: Program, stop: asy
         return
     try:
         terminal = await Terminal.start(
-            program.words, columns=first.columns, rows=first.rows, environment=program.environment
+            program.command, columns=first.columns, rows=first.rows, environment=program.environment
         )
     except OSError as error:
         await _send_message(socket, StartRefused(f"podtui cannot be started: {error.strerror}"))

@@ -33,11 +33,11 @@ def terminal_environment(environ: Mapping[str, str], *, readonly: bool) -> dict[
 
     With ``readonly``, the pager is less, without permission to start programs.
     """
-    found = {key: value for key, value in environ.items() if key not in _OTHERS}
-    found |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TERM_PROGRAM": WEB_TERMINAL}
+    variables = {key: value for key, value in environ.items() if key not in _OTHERS}
+    variables |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TERM_PROGRAM": WEB_TERMINAL}
     if readonly:
-        found |= {"PAGER": "less", "LESSSECURE": "1"}
-    return found
+        variables |= {"PAGER": "less", "LESSSECURE": "1"}
+    return variables
 
 
 class Terminal:
@@ -52,7 +52,7 @@ class Terminal:
 
     @classmethod
     async def start(
-        cls, words: Sequence[str], *, columns: int, rows: int, environment: Mapping[str, str]
+        cls, command: Sequence[str], *, columns: int, rows: int, environment: Mapping[str, str]
     ) -> Terminal:
         """Start a program in a new session, without a shell. Raises OSError."""
         controller, terminal = os.openpty()
@@ -60,7 +60,7 @@ class Terminal:
             os.set_blocking(controller, False)
             _resize(controller, columns, rows)
             process = await asyncio.create_subprocess_exec(
-                *words, stdin=terminal, stdout=terminal, stderr=terminal, env=dict(environment),
+                *command, stdin=terminal, stdout=terminal, stderr=terminal, env=dict(environment),
                 start_new_session=True,
             )  # fmt: skip
         except BaseException:

@@ -18,7 +18,7 @@ from podtui.why.amounts import (
     plain,
     requested,
 )
-from podtui.why.types import Facts, Fix, Found, Rule
+from podtui.why.types import Facts, Fix, Match, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _SYSCTL = re.compile(r'forbidden sysctl: "([^"]+)"(.*)')
@@ -40,7 +40,7 @@ def _refusal(facts: Facts, *reasons: str) -> str:
 
 
 def _shortage(facts: Facts) -> dict[str, str]:
-    """Return the template words for the insufficient resource, if there is one."""
+    """Return the template values for the insufficient resource, if there is one."""
     for resource, missing in lacking(_refusal(facts, "UnexpectedAdmissionError")).items():
         if resource == "pods":
             continue
@@ -57,26 +57,26 @@ def _shortage(facts: Facts) -> dict[str, str]:
     return {}
 
 
-def _exceeds_node(facts: Facts) -> Found | None:
-    words = _shortage(facts)
-    total = allocatable(facts.node, words["resource"]) if words else None
-    if total is None or requested(facts.pod, words["resource"]) <= total:
+def _exceeds_node(facts: Facts) -> Match | None:
+    values = _shortage(facts)
+    total = allocatable(facts.node, values["resource"]) if values else None
+    if total is None or requested(facts.pod, values["resource"]) <= total:
         return None
-    return _of_request(facts, words)
+    return _of_request(facts, values)
 
 
-def _insufficient(facts: Facts) -> Found | None:
-    words = _shortage(facts)
-    return _of_request(facts, words) if words else None
+def _insufficient(facts: Facts) -> Match | None:
+    values = _shortage(facts)
+    return _of_request(facts, values) if values else None
 
 
-def _of_request(facts: Facts, words: dict[str, str]) -> Found:
-    largest = largest_request(facts.pod, words["resource"])
-    return Found(words, largest[0] if largest else ("spec", "containers"))
+def _of_request(facts: Facts, values: dict[str, str]) -> Match:
+    largest = largest_request(facts.pod, values["resource"])
+    return Match(values, largest[0] if largest else ("spec", "containers"))
 
 
-def _lower_request(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    resource = found.words["resource"]
+def _lower_request(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
+    resource = match.values["resource"]
     largest = largest_request(facts.pod, resource)
     missing = lacking(facts.pod.status.message).get(resource)
     left = lowered(largest[1], missing, resource) if largest and missing else None
@@ -87,11 +87,11 @@ def _lower_request(facts: Facts, found: Found, source: Source) -> Iterator[Fix |
     yield Fix(f"Lower the {resource} request to {left}, which fits now", edits, note)
 
 
-def _too_many(facts: Facts) -> Found | None:
+def _too_many(facts: Facts) -> Match | None:
     if "pods" not in lacking(_refusal(facts, "UnexpectedAdmissionError")):
         return None
     most = allocatable(facts.node, "pods")
-    return Found({"most": f"its maximum of {most}" if most else "its maximum number of"})
+    return Match({"most": f"its maximum of {most}" if most else "its maximum number of"})
 
 
 def _taken(facts: Facts) -> tuple[HostPort, str] | None:
@@ -103,15 +103,15 @@ def _taken(facts: Facts) -> tuple[HostPort, str] | None:
     return None
 
 
-def _port(facts: Facts) -> Found | None:
+def _port(facts: Facts) -> Match | None:
     if not _refusal(facts, "NodePorts"):
         return None
     taken = _taken(facts)
     if taken is None:
         wanted = ", ".join(f"{p.protocol} {p.number}" for p in host_ports(facts.pod))
-        return Found({"port": wanted, "holder": "another pod"}, ("spec", "containers"))
+        return Match({"port": wanted, "holder": "another pod"}, ("spec", "containers"))
     port, holder = taken
-    return Found({"port": f"{port.protocol} {port.number}", "holder": holder}, port.path)
+    return Match({"port": f"{port.protocol} {port.number}", "holder": holder}, port.path)
 
 
 def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | None]:
@@ -127,7 +127,7 @@ def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | No
         yield Fix("Remove the hostPort", (edit,), note)
 
 
-def _move(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _move(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
     taken = _taken(facts)
     if taken is not None:
         yield from move_port(facts, taken[0], source)
@@ -145,16 +145,16 @@ def _unmet(facts: Facts) -> tuple[str, str, str] | None:
     return None
 
 
-def _selector(facts: Facts) -> Found | None:
+def _selector(facts: Facts) -> Match | None:
     unmet = _unmet(facts) if _refusal(facts, "NodeAffinity") else None
     if unmet is None:
         return None
     key, value, near = unmet
     has = f"Its most similar label is {near}." if near else "It has no similar label."
-    return Found({"label": f"{key}={value}", "has": has}, ("spec", "nodeSelector", key))
+    return Match({"label": f"{key}={value}", "has": has}, ("spec", "nodeSelector", key))
 
 
-def _select_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _select_less(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
     unmet = _unmet(facts)
     if unmet is None or facts.node is None:
         return
@@ -170,11 +170,11 @@ def _select_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | N
                   "Remove this label from the selector", (edit,))  # fmt: skip
 
 
-def _affinity(facts: Facts) -> Found | None:
-    return Found() if _refusal(facts, "NodeAffinity") else None
+def _affinity(facts: Facts) -> Match | None:
+    return Match() if _refusal(facts, "NodeAffinity") else None
 
 
-def _sysctl(facts: Facts) -> Found | None:
+def _sysctl(facts: Facts) -> Match | None:
     match = _SYSCTL.search(_refusal(facts, "SysctlForbidden"))
     if match is None:
         return None
@@ -187,22 +187,22 @@ def _sysctl(facts: Facts) -> Found | None:
         else "The pod shares that namespace with the node, whose own setting it would change."
     )
     path = ("spec", "securityContext", "sysctls", index)
-    return Found({"sysctl": match[1], "why": why}, path)
+    return Match({"sysctl": match[1], "why": why}, path)
 
 
-def _refused_for(*reasons: str) -> Callable[[Facts], Found | None]:
-    def match(facts: Facts) -> Found | None:
+def _refused_for(*reasons: str) -> Callable[[Facts], Match | None]:
+    def match(facts: Facts) -> Match | None:
         text = _refusal(facts, *reasons)
-        return Found({"text": text, "reason": facts.pod.status.reason}) if text else None
+        return Match({"text": text, "reason": facts.pod.status.reason}) if text else None
 
     return match
 
 
-def _without_os(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _without_os(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
     yield Fix("Set it to linux", source.set(("spec", "os", "name"), "linux"))
 
 
-def _without_os_label(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _without_os_label(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
     path = ("metadata", "labels", "kubernetes.io/os")
     yield Fix("Set it to linux", source.set(path, "linux"))
 

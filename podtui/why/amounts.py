@@ -76,13 +76,13 @@ def largest_request(pod: Pod, resource: str) -> tuple[Path, Quantity] | None:
     shared = pod.spec.resources
     if shared is not None and resource in shared.requests:
         return ("spec", "resources", "requests", resource), quantity(shared.requests[resource])
-    found = [
+    requests = [
         (("spec", kind, index, "resources", "requests", resource), quantity(text))
         for kind, containers in _kinds(pod)
         for index, container in enumerate(containers)
         if (text := container.resources.requests.get(resource))
     ]
-    return max(found, key=lambda one: one[1]) if found else None
+    return max(requests, key=lambda request: request[1]) if requests else None
 
 
 def _kinds(pod: Pod) -> tuple[tuple[str, tuple[Container, ...]], ...]:

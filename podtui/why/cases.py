@@ -39,10 +39,10 @@ POLICY: Path = ("spec", "restartPolicy")
 
 def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
     """Return the last of events that are sorted oldest first."""
-    found = None
+    last = None
     for event in events:
-        found = event
-    return found
+        last = event
+    return last
 
 
 def ordered(events: Iterator[Event] | tuple[Event, ...] | list[Event]) -> tuple[Event, ...]:
@@ -116,9 +116,9 @@ class Case:
         until = on_trial_until(self.pod, self.container, self.status, init=self.init)
         return self.last_end if until is not None and self.facts.now < until else None
 
-    def killed_for(self, reason: KillReason, *words: str) -> bool:
+    def killed_for(self, reason: KillReason, *texts: str) -> bool:
         """Return whether the kubelet stopped the last terminated instance for this reason;
-        ``words`` are texts of its ``Killing`` event.
+        ``texts`` are parts of its ``Killing`` event.
 
         The kubelet's own record decides. Without one, the events decide: first an event seen during
         the life of the instance, then the counts, because a repeated event is aggregated and soon
@@ -129,9 +129,9 @@ class Case:
             return False
         if self.name in kills_of(self.pod.metadata.annotations):
             return self.kill is not None and self.kill.reason is reason
-        if self.event_of_termination("Killing", *words) is not None:
+        if self.event_of_termination("Killing", *texts) is not None:
             return True
-        kills = sum(event_count(event) for event in self.events_with("Killing", *words))
+        kills = sum(event_count(event) for event in self.events_with("Killing", *texts))
         if not kills or ending.reason == "OOMKilled":
             return False
         if ending.exitCode in _BY_SIGNAL:
@@ -176,19 +176,19 @@ class Case:
             ]
         )
 
-    def events_with(self, reason: str, *words: str) -> Iterator[Event]:
-        """Yield the events with this reason whose message contains all these words."""
+    def events_with(self, reason: str, *texts: str) -> Iterator[Event]:
+        """Yield the events with this reason whose message contains all these texts."""
         return (
             event
             for event in self.events
-            if event.reason == reason and all(word in event.message for word in words)
+            if event.reason == reason and all(text in event.message for text in texts)
         )
 
-    def event_of_termination(self, reason: str, *words: str) -> Event | None:
+    def event_of_termination(self, reason: str, *texts: str) -> Event | None:
         """Return the newest matching event seen during the life of the terminated instance."""
         ending = self.ending
         began = epoch(run_began(ending)) if ending is not None else None
-        for event in reversed(tuple(self.events_with(reason, *words))):
+        for event in reversed(tuple(self.events_with(reason, *texts))):
             seen = epoch(last_seen(event))
             # Times are truncated to seconds.
             if began is None or seen is None or seen >= began - 1:
@@ -211,8 +211,8 @@ class Case:
         if seen is not None and ended is not None and seen >= ended - 1:
             return True
         return any(
-            self.event_of_termination("Killing", words) is not None
-            for words in ("Stopping container", "definition changed", "resize requires restart")
+            self.event_of_termination("Killing", text) is not None
+            for text in ("Stopping container", "definition changed", "resize requires restart")
         )
 
     @property
@@ -233,11 +233,11 @@ def cases(facts: Facts) -> Iterator[Case]:
         ("initContainers", spec.initContainers, status.initContainerStatuses),
         ("containers", spec.containers, status.containerStatuses),
     ):
-        known = {one.name: one for one in statuses}
+        by_name = {status.name: status for status in statuses}
         for index, container in enumerate(containers):
             path = ("spec", kind, index)
             yield Case(
-                facts, container, known.get(container.name), path, init=kind == "initContainers"
+                facts, container, by_name.get(container.name), path, init=kind == "initContainers"
             )
 
 

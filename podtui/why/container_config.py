@@ -11,7 +11,7 @@ from podtui.api.v1 import Container
 from podtui.editing.source import Source
 from podtui.why.cases import Case
 from podtui.why.folder import findings_at
-from podtui.why.types import Facts, Fix, Found, Rule, with_events
+from podtui.why.types import Facts, Fix, Match, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("Failed",)
@@ -25,27 +25,27 @@ def _text(case: Case) -> str:
     return case.waiting.message if case.waiting.reason == "CreateContainerConfigError" else ""
 
 
-def _any(case: Case) -> Found | None:
+def _any(case: Case) -> Match | None:
     text = _text(case)
-    return Found({"text": text}) if text else None
+    return Match({"text": text}) if text else None
 
 
 # --- user and group
 
 
-def _non_root(hint: str, name: str) -> Callable[[Case], Found | None]:
-    def match(case: Case) -> Found | None:
+def _non_root(hint: str, name: str) -> Callable[[Case], Match | None]:
+    def match(case: Case) -> Match | None:
         text = _text(case)
         if hint not in text:
             return None
         user = re.search(r"non-numeric user \((.*?)\)", text)
-        words = {"text": text, "user": user[1] if user else "root"}
-        return Found(words, case.security_path(name))
+        values = {"text": text, "user": user[1] if user else "root"}
+        return Match(values, case.security_path(name))
 
     return match
 
 
-def _run_as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _run_as_nobody(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
     demand, user = case.security_path("runAsNonRoot"), case.security_path("runAsUser")
     if user not in source.places:
         # Set the user at the same level as runAsNonRoot, so that both apply to the same containers.
@@ -60,7 +60,7 @@ def _run_as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | N
 
 
 def missing_document(facts: Facts, kind: str) -> dict[str, str]:
-    """Return words about a missing ConfigMap or Secret: those of a static pod are files."""
+    """Return values about a missing ConfigMap or Secret: those of a static pod are files."""
     if is_static(facts.pod):
         lack, remedy = "is not in the folder", f"Add that {kind} to the folder"
     else:
@@ -68,23 +68,23 @@ def missing_document(facts: Facts, kind: str) -> dict[str, str]:
     return {"kind": kind, "lack": lack, "remedy": remedy}
 
 
-def _document(case: Case) -> Found | None:
+def _document(case: Case) -> Match | None:
     match = _DOCUMENT.search(_text(case))
     if match is None:
         return None
     kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
-    words = {"name": match[2], **missing_document(case.facts, kind)}
-    return Found(words, _reference(case.container, case.path, match[2], ""))
+    values = {"name": match[2], **missing_document(case.facts, kind)}
+    return Match(values, _reference(case.container, case.path, match[2], ""))
 
 
-def _key(case: Case) -> Found | None:
+def _key(case: Case) -> Match | None:
     match = _KEY.search(_text(case))
     if match is None:
         return None
-    words = {"key": match[1], "kind": match[2], "name": match[4]}
+    values = {"key": match[1], "kind": match[2], "name": match[4]}
     field = _reference(case.container, case.path, match[4], match[1])
     # The finding names the keys that exist.
-    return Found(words, field, findings_at(case.facts.manifest, field))
+    return Match(values, field, findings_at(case.facts.manifest, field))
 
 
 def _reference(container: Container, path: Path, name: str, key: str) -> Path:
@@ -104,26 +104,26 @@ def _reference(container: Container, path: Path, name: str, key: str) -> Path:
     return (*path, "env")
 
 
-def _correct_key(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    place, written = source.find(found.field or ())
-    if place is not None and written:
-        yield Fix("Correct the key in the editor", line=place[0])
-    yield from _optional(case, found, source)
+def _correct_key(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
+    position, written = source.find(match.field or ())
+    if position is not None and written:
+        yield Fix("Correct the key in the editor", line=position[0])
+    yield from _optional(case, match, source)
 
 
-def _optional(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    if found.field is not None and found.field[-1] in ("name", "key"):
-        edits = source.set((*found.field[:-1], "optional"), True, after="name")
+def _optional(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
+    if match.field is not None and match.field[-1] in ("name", "key"):
+        edits = source.set((*match.field[:-1], "optional"), True, after="name")
         yield Fix("Start without it: optional true", edits, "The variable is then not set.")
 
 
-def _sub_path(case: Case) -> Found | None:
+def _sub_path(case: Case) -> Match | None:
     match = re.search(r"missing value for (\S+)", _text(case))
     if match is None:
         return None
     mounts = case.container.volumeMounts
     index = next((i for i, m in enumerate(mounts) if f"$({match[1]})" in m.subPathExpr), 0)
-    return Found({"name": match[1]}, (*case.path, "volumeMounts", index, "subPathExpr"))
+    return Match({"name": match[1]}, (*case.path, "volumeMounts", index, "subPathExpr"))
 
 
 CONTAINER_CONFIG: tuple[Rule[Case], ...] = with_events(

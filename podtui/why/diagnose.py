@@ -29,7 +29,7 @@ from podtui.why.folder import (
     fixes_of,
     is_unusable,
     manifest_evidence,
-    manifest_words,
+    manifest_match,
 )
 from podtui.why.images import IMAGES
 from podtui.why.pod_rules import ENGINE, REMAINING, TERMINATIONS, engine_advice
@@ -37,7 +37,7 @@ from podtui.why.probes import KILLED, NOT_READY, PENDING
 from podtui.why.sandbox import SANDBOX
 from podtui.why.scheduling import SCHEDULING
 from podtui.why.starting import CREATING, STARTING
-from podtui.why.types import FINE, Diagnosis, Evidence, Facts, Fix, Found, Kind, Rule
+from podtui.why.types import FINE, Diagnosis, Evidence, Facts, Fix, Kind, Match, Rule
 
 # All rules in the order in which they are tried: root causes come first.
 BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *TERMINATIONS, *SANDBOX)
@@ -66,10 +66,10 @@ def _cause(facts: Facts) -> Diagnosis:
         return first
     waiting: Diagnosis | None = None
     for case in cases(facts):
-        found = _of_container(case)
-        if found is not None and found.kind is Kind.FAILURE:
-            return found
-        waiting = waiting or found
+        diagnosis = _of_container(case)
+        if diagnosis is not None and diagnosis.kind is Kind.FAILURE:
+            return diagnosis
+        waiting = waiting or diagnosis
     last = _of_pod(AFTER, facts)
     if waiting is not None and (last is None or last.kind is Kind.WAIT):
         return waiting
@@ -87,8 +87,8 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
         title = f"It is ignored: {manifest.status.message}" if ignored else "It is in use."
         fine = Diagnosis(cause="ManifestFine", kind=Kind.NONE, title=title)
         return _with_remarks(fine, manifest)
-    found = manifest_words(manifest)
-    diagnosis = _filled(FOLDER, found, {})
+    match = manifest_match(manifest)
+    diagnosis = _filled(FOLDER, match, {})
     return _at_error(replace(diagnosis, fixes=fixes_of(manifest)), manifest)
 
 
@@ -111,33 +111,33 @@ def _at_error(diagnosis: Diagnosis, manifest: Manifest) -> Diagnosis:
     first = next(iter(errors_of(manifest)), None)
     if first is None or first.line is None:
         return replace(diagnosis, evidence=evidence)
-    place = (first.line, first.column or 1)
-    return replace(diagnosis, evidence=evidence, field=first.field, place=place, written=True)
+    position = (first.line, first.column or 1)
+    return replace(diagnosis, evidence=evidence, field=first.field, position=position, written=True)
 
 
 def _of_pod(rules: Sequence[Rule[Facts]], facts: Facts) -> Diagnosis | None:
-    rule, found = _first(rules, facts)
-    if rule is None or found is None:
+    rule, match = _first(rules, facts)
+    if rule is None or match is None:
         return None
-    diagnosis = _filled(rule, found, {"container": ""})
+    diagnosis = _filled(rule, match, {"container": ""})
     if rule is FOLDER and facts.manifest is not None:
         fixes = fixes_of(facts.manifest)
         return _at_error(replace(diagnosis, fixes=fixes), facts.manifest)
     evidence = (*_pod_state(facts), *_events(facts.events, rule.events))
-    return _placed(replace(diagnosis, evidence=evidence), rule, facts, facts, found, found.field)
+    return _placed(replace(diagnosis, evidence=evidence), rule, facts, facts, match, match.field)
 
 
 def _of_container(case: Case) -> Diagnosis | None:
     if case.completed:
         return None
     rules = RUNNING if case.stopped else (*EACH, *RUNNING)
-    rule, found = _first(rules, case)
-    if rule is None or found is None:
+    rule, match = _first(rules, case)
+    if rule is None or match is None:
         return None
-    diagnosis = _filled(rule, found, {"container": case.name, "image": case.container.image})
+    diagnosis = _filled(rule, match, {"container": case.name, "image": case.container.image})
     events = _events(case.events, rule.events)
-    evidence = (*_state(case), *found.evidence, *events, *_kill(case), *_lines(case, rule))
-    field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
+    evidence = (*_state(case), *match.evidence, *events, *_kill(case), *_lines(case, rule))
+    field = match.field or ((*case.path, *rule.field) if rule.field else case.path)
     diagnosis = replace(
         diagnosis,
         evidence=evidence,
@@ -145,34 +145,34 @@ def _of_container(case: Case) -> Diagnosis | None:
         wants_log=rule.logs,
         log_problem=case.facts.log_problems.get(case.name, "") if rule.logs else "",
     )
-    return _placed(diagnosis, rule, case.facts, case, found, field)
+    return _placed(diagnosis, rule, case.facts, case, match, field)
 
 
-def _first(rules: Iterable[Rule[T]], subject: T) -> tuple[Rule[T] | None, Found | None]:
+def _first(rules: Iterable[Rule[T]], subject: T) -> tuple[Rule[T] | None, Match | None]:
     for rule in rules:
-        found = rule.match(subject)
-        if found is not None:
-            return rule, found
+        match = rule.match(subject)
+        if match is not None:
+            return rule, match
     return None, None
 
 
-def _filled(rule: Rule[T], found: Found, more: dict[str, str]) -> Diagnosis:
+def _filled(rule: Rule[T], match: Match, more: dict[str, str]) -> Diagnosis:
     """Fill in the rule's templates; sentences that become empty are left out."""
-    words = {**more, **found.words}
-    sentences = (template.format_map(words).strip() for template in rule.sentences)
+    values = {**more, **match.values}
+    sentences = (template.format_map(values).strip() for template in rule.sentences)
     return Diagnosis(
         cause=rule.id,
         kind=rule.kind,
-        title=rule.title.format_map(words).strip(),
-        brief=rule.brief.format_map(words).strip(),
+        title=rule.title.format_map(values).strip(),
+        brief=rule.brief.format_map(values).strip(),
         sentences=tuple(sentence for sentence in sentences if sentence),
-        advice=rule.advice.format_map(words),
+        advice=rule.advice.format_map(values),
         docs=rule.docs,
     )
 
 
 def _placed(
-    diagnosis: Diagnosis, rule: Rule[T], facts: Facts, subject: T, found: Found, field: Path | None
+    diagnosis: Diagnosis, rule: Rule[T], facts: Facts, subject: T, match: Match, field: Path | None
 ) -> Diagnosis:
     """Add the line of the manifest to change, and the mechanical fixes for it."""
     path = rule.field if field is None else field
@@ -185,19 +185,19 @@ def _placed(
     source = Source.of(manifest)
     if source is None:
         # A text that may contain a Secret is not known, but its positions are.
-        place, written = find_place(read_places(manifest.status.places), path)
-        return replace(diagnosis, place=place, written=written)
-    place, written = source.find(path)
-    fixes = _fixes(rule, subject, found, source)
-    return replace(diagnosis, place=place, written=written, fixes=fixes)
+        position, written = find_place(read_places(manifest.status.places), path)
+        return replace(diagnosis, position=position, written=written)
+    position, written = source.find(path)
+    fixes = _fixes(rule, subject, match, source)
+    return replace(diagnosis, position=position, written=written, fixes=fixes)
 
 
-def _fixes(rule: Rule[T], subject: T, found: Found, source: Source) -> tuple[Fix, ...]:
+def _fixes(rule: Rule[T], subject: T, match: Match, source: Source) -> tuple[Fix, ...]:
     if rule.fixes is None:
         return ()
     return tuple(
         fix
-        for fix in rule.fixes(subject, found, source)
+        for fix in rule.fixes(subject, match, source)
         if fix is not None and (fix.edits or fix.line)
     )
 

@@ -11,7 +11,7 @@ from podtui.api.places import Path
 from podtui.editing.source import Source
 from podtui.why.amounts import quantity
 from podtui.why.cases import Case
-from podtui.why.types import Evidence, Fix, Found, Kind, Rule, with_events
+from podtui.why.types import Evidence, Fix, Kind, Match, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("BackOff", "Killing")
@@ -22,7 +22,7 @@ _FORBIDDEN = ("permission denied", "eacces", "operation not permitted")
 _UNREACHED = ("connection refused", "could not connect", "no such host", "name resolution")
 
 
-def _words(case: Case) -> dict[str, str]:
+def _values(case: Case) -> dict[str, str]:
     ending = case.ending
     code = ending.exitCode if ending is not None else 0
     last_output = ending.message.strip() if ending is not None else ""
@@ -45,29 +45,29 @@ def _command(case: Case) -> Path:
     return (*case.path, "image")
 
 
-def _code(*codes: int) -> Callable[[Case], Found | None]:
-    def match(case: Case) -> Found | None:
+def _code(*codes: int) -> Callable[[Case], Match | None]:
+    def match(case: Case) -> Match | None:
         ending = case.ending
         if ending is None or ending.exitCode not in codes or case.completed:
             return None
-        return Found(_words(case), _command(case))
+        return Match(_values(case), _command(case))
 
     return match
 
 
-def _by_output(*hints: str) -> Callable[[Case], Found | None]:
+def _by_output(*hints: str) -> Callable[[Case], Match | None]:
     """Match a failure whose last output contains one of these texts."""
 
-    def match(case: Case) -> Found | None:
+    def match(case: Case) -> Match | None:
         ending = case.ending
         if ending is None or ending.exitCode in (0, 137, 143):
             return None
         output = case.output.lower()
-        line = next((one for one in reversed(case.output.splitlines())
-                     if any(hint in one.lower() for hint in hints)), "")  # fmt: skip
+        line = next((line for line in reversed(case.output.splitlines())
+                     if any(hint in line.lower() for hint in hints)), "")  # fmt: skip
         if not any(hint in output for hint in hints):
             return None
-        return Found({**_words(case), "line": line.strip()}, _command(case))
+        return Match({**_values(case), "line": line.strip()}, _command(case))
 
     return match
 
@@ -90,7 +90,7 @@ def _limit(case: Case) -> str:
     return limit or (shared.limits.get("memory", "") if shared is not None else "")
 
 
-def _oom(case: Case) -> Found | None:
+def _oom(case: Case) -> Match | None:
     ending = case.ending
     if ending is None or ending.reason != "OOMKilled":
         return None
@@ -99,10 +99,10 @@ def _oom(case: Case) -> Found | None:
     its = f"its limit (now {limit})" if case.running else f"its limit of {limit}"
     what = its if limit else "the free memory of the machine"
     size = f"limit {limit}" if limit else "the machine has no more"
-    return Found({**_words(case), "limit": what, "size": size}, memory_limit(case))
+    return Match({**_values(case), "limit": what, "size": size}, memory_limit(case))
 
 
-def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _more_memory(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
     limit = quantity(_limit(case))
     if limit:
         path, more = memory_limit(case), str(limit + limit)
@@ -114,21 +114,21 @@ _OFTEN: Final = 2
 """The number of restarts from which the limit is the probable cause of a kill."""
 
 
-def _killed_at_limit(case: Case) -> Found | None:
+def _killed_at_limit(case: Case) -> Match | None:
     """Match repeated kills of unknown origin under a memory limit."""
     ending, limit = case.ending, _limit(case)
     if ending is None or ending.exitCode != 137 or not limit or case.restarts < _OFTEN:
         return None
     observed = f"{case.name} has a memory limit of {limit}; the engine reports no OOM kill"
     evidence = (Evidence("state", observed),)
-    return Found({**_words(case), "limit": limit}, memory_limit(case), evidence)
+    return Match({**_values(case), "limit": limit}, memory_limit(case), evidence)
 
 
 _IF_MEMORY: Final = "This helps only if memory is the cause: check its usage first."
 
 
-def _perhaps_more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    for fix in _more_memory(case, found, source):
+def _perhaps_more_memory(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
+    for fix in _more_memory(case, match, source):
         if fix is not None:
             yield replace(fix, note=_IF_MEMORY)
 
@@ -136,32 +136,32 @@ def _perhaps_more_memory(case: Case, found: Found, source: Source) -> Iterator[F
 # --- terminations that are not failures
 
 
-def _by_design(case: Case) -> Found | None:
+def _by_design(case: Case) -> Match | None:
     ending = case.ending
     if ending is None or ending.exitCode != 0 or case.completed:
         return None
     if case.kill is not None or case.event_of_termination("Killing") is not None:
         return None
-    return Found(_words(case), case.policy_path)
+    return Match(_values(case), case.policy_path)
 
 
-def _ends(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _ends(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
     if case.sidecar:
         edit = source.remove((*case.path, "restartPolicy"))
         note = "It must then complete before the next containers start."
         yield Fix("Make it a regular init container", (edit,) if edit else (), note)
         return
-    for policy, words in (("OnFailure", "again only on failure"), ("Never", "once")):
+    for policy, when in (("OnFailure", "again only on failure"), ("Never", "once")):
         edits = source.set(case.policy_path, policy)
         if not edits and case.policy_path not in source.places:
             edits = source.set(("spec", "restartPolicy"), policy)
-        yield Fix(f"Run it {words}: restartPolicy {policy}", edits)
+        yield Fix(f"Run it {when}: restartPolicy {policy}", edits)
 
 
 # --- terminations by a signal
 
 
-def _after_grace(case: Case) -> Found | None:
+def _after_grace(case: Case) -> Match | None:
     """Match a container that was killed because it did not terminate within its grace period."""
     ending = case.ending
     if ending is None or ending.exitCode != 137 or ending.reason == "OOMKilled":
@@ -169,38 +169,38 @@ def _after_grace(case: Case) -> Found | None:
     if case.kill is None and case.event_of_termination("Killing") is None:
         return None
     grace = case.pod.spec.terminationGracePeriodSeconds
-    return Found({**_words(case), "grace": str(grace or 0)}, _command(case))
+    return Match({**_values(case), "grace": str(grace or 0)}, _command(case))
 
 
-def _stopped(case: Case) -> Found | None:
+def _stopped(case: Case) -> Match | None:
     if case.ending is None or case.kill is None or _after_grace(case) is not None:
         return None
-    return Found({**_words(case), "why": STOPPED[case.kill.reason]})
+    return Match({**_values(case), "why": STOPPED[case.kill.reason]})
 
 
-def _status_unknown(case: Case) -> Found | None:
+def _status_unknown(case: Case) -> Match | None:
     ending = case.ending
     if ending is None or ending.reason != "ContainerStatusUnknown":
         return None
-    return Found(_words(case))
+    return Match(_values(case))
 
 
-def _all_restarted(case: Case) -> Found | None:
+def _all_restarted(case: Case) -> Match | None:
     ending = case.ending
     if ending is None or ending.reason != "RestartingAllContainers":
         return None
-    return Found(_words(case))
+    return Match(_values(case))
 
 
-def _failed(case: Case) -> Found | None:
+def _failed(case: Case) -> Match | None:
     ending = case.ending
     if ending is None or ending.exitCode == 0:
         return None
-    return Found(_words(case), _command(case))
+    return Match(_values(case), _command(case))
 
 
-def _backing_off(case: Case) -> Found | None:
-    return Found() if case.waiting.reason == "CrashLoopBackOff" else None
+def _backing_off(case: Case) -> Match | None:
+    return Match() if case.waiting.reason == "CrashLoopBackOff" else None
 
 
 STOPPED: Final = {

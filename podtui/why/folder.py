@@ -5,7 +5,7 @@ from __future__ import annotations
 from podtui.api.local import UNUSABLE, Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.places import Path, field_path, field_text
 from podtui.text.terminal_text import plural
-from podtui.why.types import Evidence, Facts, Fix, Found, Rule
+from podtui.why.types import Evidence, Facts, Fix, Match, Rule
 
 
 def errors_of(manifest: Manifest) -> list[Diagnostic]:
@@ -17,31 +17,31 @@ def is_unusable(manifest: Manifest | None) -> bool:
     return manifest is not None and manifest.status.state in UNUSABLE
 
 
-def _unusable(facts: Facts) -> Found | None:
+def _unusable(facts: Facts) -> Match | None:
     manifest = facts.manifest
     if manifest is None or not is_unusable(manifest):
         return None
-    found = manifest_words(manifest)
+    match = manifest_match(manifest)
     if manifest.status.state is not ManifestState.LAST_GOOD:
-        return found
+        return match
     runs = "The previous version keeps running; your change is not applied."
-    return Found({**found.words, "runs": runs}, found.field)
+    return Match({**match.values, "runs": runs}, match.field)
 
 
-def manifest_words(manifest: Manifest) -> Found:
-    """Return the words for the rule about a file that cannot be used."""
+def manifest_match(manifest: Manifest) -> Match:
+    """Return the match for the rule about a file that cannot be used."""
     errors = errors_of(manifest)
     first = errors[0] if errors else None
     more = len(errors) - 1
     where = f"line {first.line}: " if first is not None and first.line is not None else ""
-    words = {
+    values = {
         "file": manifest.metadata.name,
         "error": f"{where}{first.message}" if first is not None else manifest.status.message,
         "hint": f"{first.fix[:1].upper()}{first.fix[1:]}" if first is not None else "",
         "more": f"The file has {plural(more, 'more error')}." if more > 0 else "",
         "runs": "It produces no pod.",
     }
-    return Found(words, field_path(first.field) if first is not None else ())
+    return Match(values, field_path(first.field) if first is not None else ())
 
 
 def manifest_evidence(manifest: Manifest) -> tuple[Evidence, ...]:

@@ -10,7 +10,7 @@ from podtui.api.image_reference import parse_image_reference
 from podtui.api.v1 import Node
 from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.types import Fix, Found, Kind, Rule, with_events
+from podtui.why.types import Fix, Kind, Match, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/concepts/containers/images/"
 _PULLING = ("ErrImagePull", "ImagePullBackOff")
@@ -57,11 +57,11 @@ def similar_image(image: str, node: Node | None) -> str:
     wanted, local = _short(image), local_images(node)
     parts = parse_image_reference(wanted)
     name = parts.name if parts is not None else wanted.lower()
-    same = [one for one in local if one.rpartition(":")[0] == name and one != wanted]
+    same = [other for other in local if other.rpartition(":")[0] == name and other != wanted]
     if same:
-        return max(same, key=lambda one: difflib.SequenceMatcher(None, one, wanted).ratio())
-    found = difflib.get_close_matches(wanted.lower(), local, n=1, cutoff=0.75)
-    return found[0] if found and found[0] != wanted else ""
+        return max(same, key=lambda other: difflib.SequenceMatcher(None, other, wanted).ratio())
+    names = difflib.get_close_matches(wanted.lower(), local, n=1, cutoff=0.75)
+    return names[0] if names and names[0] != wanted else ""
 
 
 def is_local(image: str, node: Node | None) -> bool:
@@ -73,7 +73,7 @@ def is_local(image: str, node: Node | None) -> bool:
     return wanted in local_images(node)
 
 
-def _use_similar_image(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _use_similar_image(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
     image = case.container.image
     if is_local(image, case.facts.node) and case.container.imagePullPolicy == "Always":
         edits = source.set((*case.path, "imagePullPolicy"), "IfNotPresent", after="image")
@@ -84,23 +84,23 @@ def _use_similar_image(case: Case, found: Found, source: Source) -> Iterator[Fix
         yield Fix(f"Use {near}, which is on this machine", source.set(path, near))
 
 
-def _lower_case(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _lower_case(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
     wanted = re.sub(r"\s+", "-", case.container.image.strip())
     head, slash, tail = wanted.rpartition("/")
     name, colon, tag = tail.partition(":")
     corrected = f"{head.lower()}{slash}{name.lower()}{colon}{tag}"
     if corrected != case.container.image and parse_image_reference(corrected) is not None:
         yield Fix(f"Change it to {corrected}", source.set((*case.path, "image"), corrected))
-    yield from _use_similar_image(case, found, source)
+    yield from _use_similar_image(case, match, source)
 
 
-def _may_pull(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    yield from _use_similar_image(case, found, source)
+def _may_pull(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
+    yield from _use_similar_image(case, match, source)
     edits = source.set((*case.path, "imagePullPolicy"), "IfNotPresent", after="image")
     yield Fix("Allow pulling it: imagePullPolicy IfNotPresent", edits)
 
 
-def _words(case: Case, text: str) -> Found:
+def _match(case: Case, text: str) -> Match:
     near, image = similar_image(case.container.image, case.facts.node), case.container.image
     parts = parse_image_reference(image)
     host = _HOST.search(text)
@@ -108,57 +108,57 @@ def _words(case: Case, text: str) -> Found:
     if is_local(image, case.facts.node) and case.container.imagePullPolicy == "Always":
         hint = "This machine has it, but with imagePullPolicy Always each start asks the registry."
     tag = parts.tag or "latest" if parts is not None else ""
-    words = {"tag": tag, "host": host[1] if host else "its registry", "hint": hint}
-    return Found({**words, "text": text.strip()})
+    values = {"tag": tag, "host": host[1] if host else "its registry", "hint": hint}
+    return Match({**values, "text": text.strip()})
 
 
-def _pull(*hints: str) -> Callable[[Case], Found | None]:
-    def match(case: Case) -> Found | None:
+def _pull(*hints: str) -> Callable[[Case], Match | None]:
+    def match(case: Case) -> Match | None:
         text = _problem(case)
-        return _words(case, text) if text and any(hint in text for hint in hints) else None
+        return _match(case, text) if text and any(hint in text for hint in hints) else None
 
     return match
 
 
-def _any_pull(case: Case) -> Found | None:
+def _any_pull(case: Case) -> Match | None:
     if case.waiting.reason in (*_PULLING, "ImageInspectError", "SignatureValidationFailed"):
-        return _words(case, _problem(case) or case.waiting.message)
+        return _match(case, _problem(case) or case.waiting.message)
     return None
 
 
-def _unreachable(case: Case) -> Found | None:
+def _unreachable(case: Case) -> Match | None:
     if case.waiting.reason == "RegistryUnavailable":
-        return _words(case, case.waiting.message)
+        return _match(case, case.waiting.message)
     return _pull(*_UNREACHABLE)(case)
 
 
-def _denied(case: Case) -> Found | None:
+def _denied(case: Case) -> Match | None:
     """Match a denied pull. A registry also denies images that do not exist, so the message is
     ambiguous."""
     return _pull(*_DENIED)(case)
 
 
-def _absent(case: Case) -> Found | None:
+def _absent(case: Case) -> Match | None:
     text = _problem(case)
     if "may require" in text or any(hint in text for hint in (*_DENIED, *_UNREACHABLE, *_TLS)):
         return None
     return _pull(*_ABSENT)(case)
 
 
-def _named(reason: str) -> Callable[[Case], Found | None]:
-    def match(case: Case) -> Found | None:
+def _named(reason: str) -> Callable[[Case], Match | None]:
+    def match(case: Case) -> Match | None:
         waiting = case.waiting
-        return _words(case, waiting.message) if waiting.reason == reason else None
+        return _match(case, waiting.message) if waiting.reason == reason else None
 
     return match
 
 
-def _is_pulling(case: Case) -> Found | None:
+def _is_pulling(case: Case) -> Match | None:
     pulling = newest(case.events_with("Pulling"))
     done = newest(e for r in ("Pulled", "Failed") for e in case.events_with(r))
     if case.waiting.reason not in ("ContainerCreating", "PodInitializing") or pulling is None:
         return None
-    return Found() if done is None else None
+    return Match() if done is None else None
 
 
 IMAGES: tuple[Rule[Case], ...] = with_events(

@@ -87,6 +87,6 @@ def by_node(pods: Iterable[Pod]) -> dict[str, NodePods]:
     return {name: NodePods(members) for name, members in nodes.items()}
 
 
-def _is_same(one: Pod, other: Pod) -> bool:
-    a, b = one.metadata, other.metadata
+def _is_same(pod: Pod, other: Pod) -> bool:
+    a, b = pod.metadata, other.metadata
     return (a.namespace, a.name, a.uid) == (b.namespace, b.name, b.uid)

@@ -19,7 +19,7 @@ from podtui.why.cases import (
     newest,
     pod_events,
 )
-from podtui.why.types import Facts, Fix, Found, Kind, Rule
+from podtui.why.types import Facts, Fix, Kind, Match, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _STORAGE: Final = re.compile(
@@ -52,46 +52,46 @@ def engine_advice(problem: str, reason: str = KUBELET_NOT_READY) -> str:
     return "Start the container engine; 'podtui doctor' lists the places that were tried."
 
 
-def _engine(facts: Facts) -> Found | None:
+def _engine(facts: Facts) -> Match | None:
     ready = _ready(facts)
     if ready is None or ready.status == "True" or is_finished(facts.pod):
         return None
     text = ready.message or ready.reason or "no reason is given"
-    return Found({"text": text, "advice": engine_advice(text, ready.reason)})
+    return Match({"text": text, "advice": engine_advice(text, ready.reason)})
 
 
 # --- termination of the whole pod
 
 
-def _ended(*reasons: str) -> Callable[[Facts], Found | None]:
-    def match(facts: Facts) -> Found | None:
+def _ended(*reasons: str) -> Callable[[Facts], Match | None]:
+    def match(facts: Facts) -> Match | None:
         status = facts.pod.status
         if status.phase != "Failed" or status.reason not in reasons:
             return None
         seconds = facts.pod.spec.activeDeadlineSeconds
-        return Found({"text": status.message.strip(), "seconds": str(seconds or 0)})
+        return Match({"text": status.message.strip(), "seconds": str(seconds or 0)})
 
     return match
 
 
-def _exceeded_storage_limit(facts: Facts) -> Found | None:
+def _exceeded_storage_limit(facts: Facts) -> Match | None:
     """Match an eviction because the pod itself exceeded a limit of local storage."""
     ended = _ended("Evicted")(facts)
     match = _STORAGE.search(facts.pod.status.message) if ended is not None else None
     if ended is None or match is None:
         return None
-    volumes = [one.name for one in facts.pod.spec.volumes]
-    names = [one.name for one in facts.pod.spec.containers]
+    volumes = [volume.name for volume in facts.pod.spec.volumes]
+    names = [container.name for container in facts.pod.spec.containers]
     path: Path = ("spec", "containers")
     if match["volume"] in volumes:
         path = ("spec", "volumes", volumes.index(match["volume"]), "emptyDir", "sizeLimit")
     elif match["container"] in names:
         index = names.index(match["container"])
         path = (*path, index, "resources", "limits", "ephemeral-storage")
-    return Found(ended.words, path)
+    return Match(ended.values, path)
 
 
-def _raise_deadline(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _raise_deadline(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
     path: Path = ("spec", "activeDeadlineSeconds")
     seconds = facts.pod.spec.activeDeadlineSeconds
     if seconds:
@@ -101,29 +101,29 @@ def _raise_deadline(facts: Facts, found: Found, source: Source) -> Iterator[Fix 
         yield Fix("Remove activeDeadlineSeconds", (edit,))
 
 
-def _terminating(facts: Facts) -> Found | None:
+def _terminating(facts: Facts) -> Match | None:
     pod = facts.pod
     if not is_terminating(pod) or is_finished(pod):
         return None
     grace = pod.metadata.deletionGracePeriodSeconds or pod.spec.terminationGracePeriodSeconds or 30
     left = [case.name for case in cases(facts) if case.running]
     hook = newest(pod_events(facts, "FailedPreStopHook"))
-    words = {
+    values = {
         "grace": str(grace),
         "left": f"{', '.join(left)} to exit" if left else "its volumes and network to be removed",
         "hook": "Its preStop hook failed; it is stopped anyway." if hook else "",
     }
     finalizers = ", ".join(pod.metadata.finalizers)
-    words["finalizers"] = f"Finalizers keep its record: {finalizers}." * bool(finalizers)
-    return Found(words)
+    values["finalizers"] = f"Finalizers keep its record: {finalizers}." * bool(finalizers)
+    return Match(values)
 
 
-def _held_by_finalizers(facts: Facts) -> Found | None:
+def _held_by_finalizers(facts: Facts) -> Match | None:
     """Match a deleted pod that has ended; only its record is left."""
     meta = facts.pod.metadata
     if not is_terminating(facts.pod) or not is_finished(facts.pod) or not meta.finalizers:
         return None
-    return Found(
+    return Match(
         {
             "finalizers": ", ".join(meta.finalizers),
             "name": meta.name,
@@ -132,14 +132,14 @@ def _held_by_finalizers(facts: Facts) -> Found | None:
     )
 
 
-def _shorten_grace(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _shorten_grace(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
     grace = facts.pod.spec.terminationGracePeriodSeconds or 30
     if grace > 5:
         edits = source.set(("spec", "terminationGracePeriodSeconds"), 5)
         yield Fix("Shorten terminationGracePeriodSeconds to 5 for the next time", edits)
 
 
-def _old_version(facts: Facts) -> Found | None:
+def _old_version(facts: Facts) -> Match | None:
     """Match a pod with the same name that has not terminated yet: the new version waits for it."""
     status = facts.pod.status
     if status.phase not in ("", "Pending") or status.containerStatuses or status.conditions:
@@ -149,48 +149,48 @@ def _old_version(facts: Facts) -> Found | None:
     if old is None and stopping is None:
         return None
     grace = (old or facts.pod).spec.terminationGracePeriodSeconds
-    return Found({"grace": str(grace if grace is not None else 30)})
+    return Match({"grace": str(grace if grace is not None else 30)})
 
 
 # --- remaining causes when all containers are healthy
 
 
-def _gate(facts: Facts) -> Found | None:
+def _gate(facts: Facts) -> Match | None:
     for item in facts.pod.status.conditions:
         if item.type == "Ready" and item.reason == "ReadinessGatesNotReady":
             gates = [gate.conditionType for gate in facts.pod.spec.readinessGates]
             index = next((i for i, gate in enumerate(gates) if f'"{gate}"' in item.message), 0)
             name = gates[index] if gates else ""
-            return Found({"gate": name}, ("spec", "readinessGates", index, "conditionType"))
+            return Match({"gate": name}, ("spec", "readinessGates", index, "conditionType"))
     return None
 
 
-def _remove_gates(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _remove_gates(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
     edit = source.remove(("spec", "readinessGates"))
     if edit is not None:
         yield Fix("Remove the readiness gates", (edit,))
 
 
-def _failed(facts: Facts) -> Found | None:
+def _failed(facts: Facts) -> Match | None:
     status = facts.pod.status
     text = status.message or status.reason or "no reason is given"
-    return Found({"text": text}) if status.phase == "Failed" else None
+    return Match({"text": text}) if status.phase == "Failed" else None
 
 
-def _done(facts: Facts) -> Found | None:
-    return Found() if pod_health(facts.pod, facts.now).health is Health.COMPLETED else None
+def _done(facts: Facts) -> Match | None:
+    return Match() if pod_health(facts.pod, facts.now).health is Health.COMPLETED else None
 
 
-def _recovering(facts: Facts) -> Found | None:
+def _recovering(facts: Facts) -> Match | None:
     """Match a recent restart without a known cause."""
-    found = pod_health(facts.pod, facts.now)
-    if found.until is None:
+    state = pod_health(facts.pod, facts.now)
+    if state.until is None:
         return None
-    left = short_duration(found.until - facts.now)
-    return Found({"name": found.container, "left": left})
+    left = short_duration(state.until - facts.now)
+    return Match({"name": state.container, "left": left})
 
 
-def _healthy(facts: Facts) -> Found | None:
+def _healthy(facts: Facts) -> Match | None:
     if pod_health(facts.pod, facts.now).health is not Health.RUNNING:
         return None
     count = len(facts.pod.spec.containers)
@@ -198,7 +198,7 @@ def _healthy(facts: Facts) -> Found | None:
     all_of = "its container is ready" if count == 1 else f"{count} of {count} containers are ready"
     if ready < count:
         all_of = f"{ready} of {count} containers are ready, the others completed"
-    return Found({"all": all_of, "simulated": _simulated(facts)})
+    return Match({"all": all_of, "simulated": _simulated(facts)})
 
 
 def _simulated(facts: Facts) -> str:
@@ -207,10 +207,10 @@ def _simulated(facts: Facts) -> str:
     return "SIMULATED: the engine runs no programs." if memory else ""
 
 
-def _starting(facts: Facts) -> Found | None:
+def _starting(facts: Facts) -> Match | None:
     waits = [c.message for c in facts.pod.status.conditions if c.status == "False" and c.message]
     text = waits[-1] if waits else "its first status has not been written yet"
-    return Found({"text": text, "simulated": _simulated(facts)})
+    return Match({"text": text, "simulated": _simulated(facts)})
 
 
 ENGINE: Rule[Facts] = Rule(

@@ -15,7 +15,7 @@ from podtui.api.v1 import Event, Probe
 from podtui.editing.edits import EditError, apply_edits
 from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.types import Fix, Found, Kind, Rule, with_events
+from podtui.why.types import Fix, Kind, Match, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
 _STATUS = re.compile(r"statuscode: (\d+)")
@@ -80,9 +80,9 @@ class Failure:
     field: Path
 
     @property
-    def words(self) -> dict[str, str]:
+    def values(self) -> dict[str, str]:
         http, status = self.probe.httpGet, _STATUS.search(self.text)
-        words = {
+        values = {
             "probe": self.kind,
             "port": str(port_of(self.probe)),
             "path": http.path or "/" if http is not None else "",
@@ -93,7 +93,7 @@ class Failure:
             "period": str(self.probe.periodSeconds or 10),
         }
         advice = _ADVICE.get(self.category, "Correct the probe, or the response of the program.")
-        return {**words, "what": _WORDS[self.category].format(**words), "advice": advice}
+        return {**values, "what": _WORDS[self.category].format(**values), "advice": advice}
 
 
 def port_of(probe: Probe) -> int | str:
@@ -194,12 +194,12 @@ def _failing(kind: str) -> Callable[[Case], Failure | None]:
 
 def _match(
     find: Callable[[Case], Failure | None], *categories: str
-) -> Callable[[Case], Found | None]:
-    def match(case: Case) -> Found | None:
+) -> Callable[[Case], Match | None]:
+    def match(case: Case) -> Match | None:
         failure = find(case)
         if failure is None or (categories and failure.category not in categories):
             return None
-        return Found(failure.words, failure.field)
+        return Match(failure.values, failure.field)
 
     return match
 
@@ -209,8 +209,8 @@ def _match(
 
 def _fixes(
     find: Callable[[Case], Failure | None],
-) -> Callable[[Case, Found, Source], Iterator[Fix | None]]:
-    def fixes(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+) -> Callable[[Case, Match, Source], Iterator[Fix | None]]:
+    def fixes(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
         failure = find(case)
         if failure is None:
             return
@@ -267,8 +267,8 @@ def _readiness_path(case: Case, failure: Failure, source: Source) -> Iterator[Fi
 
 
 def _path_by_hand(failure: Failure, source: Source) -> Fix | None:
-    place, _ = source.find(failure.field)
-    return Fix("Correct the path in the editor", line=place[0]) if place is not None else None
+    position, _ = source.find(failure.field)
+    return Fix("Correct the path in the editor", line=position[0]) if position is not None else None
 
 
 def _port_alone(case: Case, failure: Failure, source: Source) -> Fix | None:
@@ -281,12 +281,12 @@ def _port_alone(case: Case, failure: Failure, source: Source) -> Fix | None:
     ]
     edits = [source.replace_key(handler, "tcpSocket")]
     edits += [source.remove((*handler, field)) for field in extra]
-    found = tuple([edit for edit in edits if edit is not None])
-    if len(found) != len(edits) or not _fits(source, found):
+    complete = tuple([edit for edit in edits if edit is not None])
+    if len(complete) != len(edits) or not _fits(source, complete):
         return None
     note = "This passes at once, because the server responds; it does not show that it works."
     title = f"Weaken the check: test only that port {http.port} accepts connections"
-    return Fix(title, found, note, weakens=True)
+    return Fix(title, complete, note, weakens=True)
 
 
 def _fits(source: Source, edits: tuple[Edit, ...]) -> bool:
@@ -441,16 +441,16 @@ NOT_READY: tuple[Rule[Case], ...] = with_events(
 )
 
 
-def _probe_pending(case: Case) -> Found | None:
+def _probe_pending(case: Case) -> Match | None:
     status = case.status
     if status is None or not case.running or (status.ready and status.started):
         return None
     kind = "startup" if not status.started else "readiness"
-    return Found({"probe": kind}, (*case.path, f"{kind}Probe"))
+    return Match({"probe": kind}, (*case.path, f"{kind}Probe"))
 
 
-def _init_runs(case: Case) -> Found | None:
-    return Found() if case.init and not case.sidecar and case.running else None
+def _init_runs(case: Case) -> Match | None:
+    return Match() if case.init and not case.sidecar and case.running else None
 
 
 PENDING: tuple[Rule[Case], ...] = with_events(

@@ -49,10 +49,12 @@ def _block(report: Report) -> list[str]:
         _paragraph(diagnosis.title),
     ]
     lines += (_paragraph(sentence) for sentence in diagnosis.sentences)
-    for one in diagnosis.evidence:
-        times = f" (x{one.count})" if one.count > 1 else ""
-        when = f"{one.time} " if one.time else ""
-        lines.append(f"    {when}{'| ' if one.source == 'log' else ''}{one_line(one.text)}{times}")
+    for item in diagnosis.evidence:
+        times = f" (x{item.count})" if item.count > 1 else ""
+        when = f"{item.time} " if item.time else ""
+        lines.append(
+            f"    {when}{'| ' if item.source == 'log' else ''}{one_line(item.text)}{times}"
+        )
     if diagnosis.log_problem:
         lines.append(
             _paragraph(
@@ -87,8 +89,8 @@ def _paragraph(text: str) -> str:
 
 def _place(report: Report) -> str:
     path = one_line(report.manifest.spec.path) if report.manifest is not None else "manifest"
-    place = report.diagnosis.place
-    return path if place is None else f"{path}:{place[0]}:{place[1]}"
+    position = report.diagnosis.position
+    return path if position is None else f"{path}:{position[0]}:{position[1]}"
 
 
 def _fix(text: str, fix: Fix) -> list[str]:
@@ -118,13 +120,14 @@ def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
             "logError": report.diagnosis.log_problem,
             "path": report.manifest.spec.path if report.manifest is not None else "",
             "field": report.diagnosis.field,
-            "line": report.diagnosis.place[0] if report.diagnosis.place is not None else None,
-            "column": report.diagnosis.place[1] if report.diagnosis.place is not None else None,
+            "line": line,
+            "column": column,
             "fixes": [_fix_json(fix) for fix in report.diagnosis.fixes],
             "advice": report.diagnosis.advice,
             "docs": report.diagnosis.docs,
         }
         for report in reports
+        for line, column in [report.diagnosis.position or (None, None)]
     ]
 
 

@@ -14,8 +14,8 @@ from podtui.editing.source import Source
 from podtui.why.admission import move_port
 from podtui.why.cases import condition, newest, pod_events
 from podtui.why.container_config import missing_document
-from podtui.why.starting import PORT_TEXTS, port_words, taken_port
-from podtui.why.types import Facts, Fix, Found, Rule
+from podtui.why.starting import PORT_TEXTS, port_values, taken_port
+from podtui.why.types import Facts, Fix, Match, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _VOLUME = re.compile(r'for volume "([^"]+)" : (.*)', re.DOTALL)
@@ -39,17 +39,17 @@ def _before_sandbox(facts: Facts, event: Event) -> bool:
     Kubelets before 1.29 do not report the condition; then a container that started later, or that
     is running, proves that there was a sandbox.
     """
-    known = condition(facts, "PodReadyToStartContainers")
+    ready = condition(facts, "PodReadyToStartContainers")
     if is_finished(facts.pod):
         return False
-    if known:
-        return known != "True"
+    if ready:
+        return ready != "True"
     seen = epoch(last_seen(event))
-    status = facts.pod.status
-    for one in (*status.initContainerStatuses, *status.containerStatuses):
-        ended = one.state.terminated or one.lastState.terminated
+    statuses = (*facts.pod.status.initContainerStatuses, *facts.pod.status.containerStatuses)
+    for status in statuses:
+        ended = status.state.terminated or status.lastState.terminated
         began = epoch(run_began(ended)) if ended is not None else None
-        if one.state.running is not None or (began and (seen is None or began > seen)):
+        if status.state.running is not None or (began and (seen is None or began > seen)):
             return False
     return True
 
@@ -80,30 +80,30 @@ def _is_volume_field(field: Path) -> bool:
     return field[:2] == ("spec", "volumes") and len(field) > 2
 
 
-def _host_path(facts: Facts) -> Found | None:
+def _host_path(facts: Facts) -> Match | None:
     mount = _mount(facts)
     match = _TYPE.search(mount[1]) if mount is not None else None
     if mount is None or match is None:
         return None
-    words = {"volume": mount[0], "path": match[1], "wanted": match[2]}
-    return Found(words, _within(mount[2], "hostPath", "type"))
+    values = {"volume": mount[0], "path": match[1], "wanted": match[2]}
+    return Match(values, _within(mount[2], "hostPath", "type"))
 
 
-def _create_path(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    if found.field is None or not _is_volume_field(found.field):
+def _create_path(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
+    if match.field is None or not _is_volume_field(match.field):
         return
-    volume = facts.pod.spec.volumes[int(found.field[2])]
+    volume = facts.pod.spec.volumes[int(match.field[2])]
     kind = volume.hostPath.type if volume.hostPath is not None else ""
     if kind in _CREATES:
         other = _CREATES[kind]
         note = "A missing path is created empty; an existing path of another type is kept."
-        yield Fix(f"Create it: type {other}", source.set(found.field, other), note)
-    edit = source.remove(found.field)
+        yield Fix(f"Create it: type {other}", source.set(match.field, other), note)
+    edit = source.remove(match.field)
     if edit is not None:
         yield Fix("Remove the type: no check", (edit,), "The engine may create a directory there.")
 
 
-def _volume_document(facts: Facts) -> Found | None:
+def _volume_document(facts: Facts) -> Match | None:
     mount = _mount(facts)
     match = _DOCUMENT.search(mount[1]) if mount is not None else None
     if mount is None or match is None:
@@ -111,20 +111,20 @@ def _volume_document(facts: Facts) -> Found | None:
     kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
     field = {"ConfigMap": ("configMap", "name"), "Secret": ("secret", "secretName")}[kind]
     name = match[2].rpartition("/")[2]
-    words = {"name": name, "volume": mount[0], **missing_document(facts, kind)}
-    return Found(words, _within(mount[2], *field))
+    values = {"name": name, "volume": mount[0], **missing_document(facts, kind)}
+    return Match(values, _within(mount[2], *field))
 
 
-def _start_without(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    if found.field is not None and _is_volume_field(found.field):
-        path = (*found.field[:-1], "optional")
-        edits = source.set(path, True, after=str(found.field[-1]))
+def _start_without(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
+    if match.field is not None and _is_volume_field(match.field):
+        path = (*match.field[:-1], "optional")
+        edits = source.set(path, True, after=str(match.field[-1]))
         yield Fix("Start without it: optional true", edits, "The volume is then empty.")
 
 
-def _volume(facts: Facts) -> Found | None:
+def _volume(facts: Facts) -> Match | None:
     mount = _mount(facts)
-    return Found({"volume": mount[0], "text": mount[1]}, mount[2]) if mount is not None else None
+    return Match({"volume": mount[0], "text": mount[1]}, mount[2]) if mount is not None else None
 
 
 # --- the sandbox
@@ -137,41 +137,41 @@ def _sandbox(facts: Facts) -> str:
     return event.message.removeprefix("Failed to create pod sandbox: ")
 
 
-def _sandbox_port(facts: Facts) -> Found | None:
+def _sandbox_port(facts: Facts) -> Match | None:
     text = _sandbox(facts)
     if not any(hint in text for hint in PORT_TEXTS):
         return None
     port = taken_port(facts, text)
-    return Found(port_words(facts, port, text), port.path if port else None)
+    return Match(port_values(facts, port, text), port.path if port else None)
 
 
-def _other_port(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    port = taken_port(facts, found.words["text"])
+def _other_port(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
+    port = taken_port(facts, match.values["text"])
     if port is not None:
         yield from move_port(facts, port, source)
 
 
-def _no_class(facts: Facts) -> Found | None:
+def _no_class(facts: Facts) -> Match | None:
     return _no_handler(facts, _NO_CLASS)
 
 
-def _no_runtime(facts: Facts) -> Found | None:
+def _no_runtime(facts: Facts) -> Match | None:
     return _no_handler(facts, _NO_RUNTIME)
 
 
-def _no_handler(facts: Facts, pattern: re.Pattern[str]) -> Found | None:
+def _no_handler(facts: Facts, pattern: re.Pattern[str]) -> Match | None:
     text = _sandbox(facts)
     name = pattern.search(text)
     if name is None:
         return None
     runtimes = _RUNTIMES.search(text)
     offer = f" The engine has the runtimes {runtimes[1]}." if runtimes else ""
-    return Found({"name": name[1], "class": facts.pod.spec.runtimeClassName, "offer": offer})
+    return Match({"name": name[1], "class": facts.pod.spec.runtimeClassName, "offer": offer})
 
 
-def _no_sandbox(facts: Facts) -> Found | None:
+def _no_sandbox(facts: Facts) -> Match | None:
     text = _sandbox(facts)
-    return Found({"text": text}) if text else None
+    return Match({"text": text}) if text else None
 
 
 SANDBOX: tuple[Rule[Facts], ...] = (

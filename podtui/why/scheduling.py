@@ -18,7 +18,7 @@ from podtui.why.amounts import (
     plain,
     requested,
 )
-from podtui.why.types import Facts, Found, Rule
+from podtui.why.types import Facts, Match, Rule
 
 ALIVE = ("Pending", "Running", "Unknown")
 _DOCS = "https://kubernetes.io/docs/"
@@ -43,12 +43,12 @@ def _scheduled(facts: Facts) -> PodCondition | None:
     return next((c for c in conditions if c.type == "PodScheduled" and c.status == "False"), None)
 
 
-def _gated(facts: Facts) -> Found | None:
+def _gated(facts: Facts) -> Match | None:
     condition = _scheduled(facts)
     if condition is None or condition.reason != "SchedulingGated":
         return None
     gates = ", ".join(gate.name for gate in facts.pod.spec.schedulingGates)
-    return Found({"gates": gates or "unknown"})
+    return Match({"gates": gates or "unknown"})
 
 
 def _reasons(explained: str) -> str:
@@ -58,7 +58,7 @@ def _reasons(explained: str) -> str:
     return explained.partition(": ")[2] or explained
 
 
-def _unschedulable(facts: Facts) -> Found | None:
+def _unschedulable(facts: Facts) -> Match | None:
     condition = _scheduled(facts)
     if condition is None:
         return None
@@ -66,13 +66,13 @@ def _unschedulable(facts: Facts) -> Found | None:
     message = _PREEMPTION.split(condition.message or condition.reason, maxsplit=1)[0]
     explained = message.strip().rstrip(".") or "the scheduler reported no reason"
     remedies = list(_remedies(facts, message))
-    words = {
+    values = {
         "explained": explained,
         "reasons": _reasons(explained),
-        "detail": " ".join(one.detail for one in remedies).strip(),
-        "advice": " ".join(one.advice for one in remedies) or _NO_REMEDY,
+        "detail": " ".join(remedy.detail for remedy in remedies).strip(),
+        "advice": " ".join(remedy.advice for remedy in remedies) or _NO_REMEDY,
     }
-    return Found(words, remedies[0].field if remedies else None)
+    return Match(values, remedies[0].field if remedies else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
         yield _Remedy(("spec", "tolerations"), advice)
     if "untolerated taint" in message:
         taints = facts.node.spec.taints if facts.node is not None else ()
-        keys = [f"{one.key}:{one.effect}" for one in taints if one.effect != "PreferNoSchedule"]
+        keys = [
+            f"{taint.key}:{taint.effect}" for taint in taints if taint.effect != "PreferNoSchedule"
+        ]
         detail = f"The node {node} has the taints {', '.join(keys)}." if keys else ""
         yield _Remedy(
             ("spec", "tolerations"),
@@ -156,7 +158,7 @@ def _other_port(facts: Facts) -> _Remedy:
     return _Remedy(("spec", "containers"), advice)
 
 
-def _node_lost(facts: Facts) -> Found | None:
+def _node_lost(facts: Facts) -> Match | None:
     """Match a lost node of another kubelet. The agent of this machine reports its own problems in
     more detail."""
     node = facts.node
@@ -168,7 +170,7 @@ def _node_lost(facts: Facts) -> Found | None:
     if ready is None or ready.status == "True":
         return None
     text = (ready.message or ready.reason).strip().rstrip(".")
-    return Found({"node": node.metadata.name, "text": text or "no reason is given"})
+    return Match({"node": node.metadata.name, "text": text or "no reason is given"})
 
 
 SCHEDULING: tuple[Rule[Facts], ...] = (

@@ -11,7 +11,7 @@ from podtui.editing.source import Source
 from podtui.why.admission import move_port
 from podtui.why.amounts import HostPort, host_ports
 from podtui.why.cases import Case, newest
-from podtui.why.types import Facts, Fix, Found, Kind, Rule, with_events
+from podtui.why.types import Facts, Fix, Kind, Match, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
 _START = ("CreateContainerError", "RunContainerError")
@@ -36,12 +36,12 @@ def _text(case: Case) -> str:
     return ""
 
 
-def _by_text(*hints: str) -> Callable[[Case], Found | None]:
-    def match(case: Case) -> Found | None:
+def _by_text(*hints: str) -> Callable[[Case], Match | None]:
+    def match(case: Case) -> Match | None:
         text = _text(case)
         if not text or (hints and not any(hint in text for hint in hints)):
             return None
-        return Found({"text": text})
+        return Match({"text": text})
 
     return match
 
@@ -52,13 +52,13 @@ def _by_text(*hints: str) -> Callable[[Case], Found | None]:
 def _program(case: Case, text: str) -> tuple[str, Path]:
     """Return the program that could not be run, and the field that names it."""
     match = _PROGRAM.search(text)
-    words = case.container.command or case.container.args
-    name = match[1] if match else (words[0] if words else "its program")
+    command = case.container.command or case.container.args
+    name = match[1] if match else (command[0] if command else "its program")
     kind = "command" if case.container.command else "args" if case.container.args else "image"
     return name, (*case.path, kind)
 
 
-def _missing(case: Case) -> Found | None:
+def _missing(case: Case) -> Match | None:
     text = _text(case)
     absent = "executable file not found" in text or (
         "no such file or directory" in text and ("exec:" in text or "exec /" in text)
@@ -75,46 +75,46 @@ def _missing(case: Case) -> Found | None:
         )
     elif "/" in name:
         why = "The image has no such file, or the file names an interpreter that it does not have."
-    return Found({"program": name, "why": why}, path)
+    return Match({"program": name, "why": why}, path)
 
 
-def _in_shell(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _in_shell(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
     """Offer to pass a command that is a whole command line to a shell."""
     command = case.container.command
-    if len(command) == 1 and " " in command[0] and command[0] == found.words["program"]:
+    if len(command) == 1 and " " in command[0] and command[0] == match.values["program"]:
         edit = source.prepend((*case.path, "command"), ("sh", "-c"))
         if edit is not None:
             yield Fix("Run the line with a shell: sh -c", (edit,), "The image must have a shell.")
 
 
-def _mode(case: Case) -> Found | None:
+def _mode(case: Case) -> Match | None:
     text = _text(case)
     if "permission denied" not in text or ("exec" not in text and "starting" not in text):
         return None
     name, path = _program(case, text)
-    return Found({"program": name}, path)
+    return Match({"program": name}, path)
 
 
-def _chdir(case: Case) -> Found | None:
+def _chdir(case: Case) -> Match | None:
     text = _text(case)
     if "chdir" not in text and "working directory" not in text.lower():
         return None
-    return Found({"directory": case.container.workingDir or "?"}, (*case.path, "workingDir"))
+    return Match({"directory": case.container.workingDir or "?"}, (*case.path, "workingDir"))
 
 
-def _user(case: Case) -> Found | None:
+def _user(case: Case) -> Match | None:
     match = _USER.search(_text(case))
-    return Found({"user": match[1]}, case.security_path("runAsUser")) if match else None
+    return Match({"user": match[1]}, case.security_path("runAsUser")) if match else None
 
 
-def _memory(case: Case) -> Found | None:
+def _memory(case: Case) -> Match | None:
     text = _text(case)
     if "inimum memory limit" not in text:
         return None
-    return Found({"text": text}, (*case.path, "resources", "limits", "memory"))
+    return Match({"text": text}, (*case.path, "resources", "limits", "memory"))
 
 
-def _enough_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _enough_memory(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
     path = (*case.path, "resources", "limits", "memory")
     yield Fix("Raise the memory limit to 16Mi", source.set(path, "16Mi"))
 
@@ -126,7 +126,7 @@ def taken_port(facts: Facts, text: str) -> HostPort | None:
     return next((p for p in ports if match and p.number == int(match[1])), None)
 
 
-def port_words(facts: Facts, port: HostPort | None, text: str) -> dict[str, str]:
+def port_values(facts: Facts, port: HostPort | None, text: str) -> dict[str, str]:
     match = _BIND.search(text)
     number = str(port.number) if port else match[1] if match else "?"
     holder = facts.node_pods.port_holder(port, facts.pod) if port else ""
@@ -134,21 +134,21 @@ def port_words(facts: Facts, port: HostPort | None, text: str) -> dict[str, str]
     return {"port": number, "holder": owner, "text": text}
 
 
-def _port(case: Case) -> Found | None:
+def _port(case: Case) -> Match | None:
     text = _text(case)
     if not any(hint in text for hint in PORT_TEXTS):
         return None
     port = taken_port(case.facts, text)
-    return Found(port_words(case.facts, port, text), port.path if port else None)
+    return Match(port_values(case.facts, port, text), port.path if port else None)
 
 
-def _other_port(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    port = taken_port(case.facts, found.words["text"])
+def _other_port(case: Case, match: Match, source: Source) -> Iterator[Fix | None]:
+    port = taken_port(case.facts, match.values["text"])
     if port is not None:
         yield from move_port(case.facts, port, source)
 
 
-def _not_a_directory(case: Case) -> Found | None:
+def _not_a_directory(case: Case) -> Match | None:
     text = _text(case)
     if "not a directory" not in text and "mount a directory onto a file" not in text:
         return None
@@ -156,10 +156,10 @@ def _not_a_directory(case: Case) -> Found | None:
     index = next((i for i, m in enumerate(mounts) if m.mountPath in text), None)
     path = (*case.path, "volumeMounts", index, "mountPath") if index is not None else None
     where = mounts[index].mountPath if index is not None else "that path"
-    return Found({"where": where}, path or (*case.path, "volumeMounts"))
+    return Match({"where": where}, path or (*case.path, "volumeMounts"))
 
 
-def _hook(case: Case) -> Found | None:
+def _hook(case: Case) -> Match | None:
     waits = case.waiting.reason == "PostStartHookError"
     lifecycle = case.container.lifecycle
     if not waits and (
@@ -171,12 +171,12 @@ def _hook(case: Case) -> Found | None:
     event = newest(case.events_with("FailedPostStartHook"))
     text = case.kill.message if case.kill is not None else event.message if event else ""
     text = case.waiting.message if waits else text
-    return Found({"text": text or "no reason is given"})
+    return Match({"text": text or "no reason is given"})
 
 
-def _creating(case: Case) -> Found | None:
+def _creating(case: Case) -> Match | None:
     waits = case.waiting.reason == "ContainerCreating"
-    return Found() if waits or (case.waiting.reason == "" and case.status is not None
+    return Match() if waits or (case.waiting.reason == "" and case.status is not None
                                 and case.status.state.waiting is not None) else None  # fmt: skip
 
 

@@ -47,7 +47,7 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     verdict: Verdict
-    words: str
+    text: str
 
 
 def begin_trial(facts: Facts | None, diagnosis: Diagnosis, fix: Fix | None = None) -> Trial:
@@ -89,8 +89,8 @@ def _progress(trial: Trial, facts: Facts, diagnosis: Diagnosis, liveness_passed:
         return Outcome(Verdict.PENDING, "waiting for the pod to become ready")
     case = _case(facts, trial.container)
     if case is None or case.completed or diagnosis.kind is Kind.COMPLETION:
-        words = "completed" if diagnosis.kind is Kind.COMPLETION else "the pod is healthy"
-        return Outcome(Verdict.VERIFIED, words)
+        text = "completed" if diagnosis.kind is Kind.COMPLETION else "the pod is healthy"
+        return Outcome(Verdict.VERIFIED, text)
     return _running(trial, case, facts.now, liveness_passed)
 
 

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from podtui.api.health import WELL, Health
 from podtui.api.local import Edit, Manifest
-from podtui.api.places import Path, Place
+from podtui.api.places import Path, Position
 from podtui.api.v1 import Event, Node, Pod
 from podtui.editing.source import Source
 from podtui.why.node_pods import NodePods
@@ -79,7 +79,7 @@ class Diagnosis:
     """The diagnosis of a pod. ``cause`` is the id of a rule, ``kind`` that of the rule; ``health``
     is the pod's, or None for a file without a pod. ``brief`` is the title in a few words, the fact
     first, for a table; it does not name the container. ``field`` is the path of the manifest
-    field to change, at ``place`` in its text (or, if ``written`` is false, the position of its
+    field to change, at ``position`` in its text (or, if ``written`` is false, the position of its
     nearest ancestor)."""
 
     cause: str
@@ -91,7 +91,7 @@ class Diagnosis:
     container: str = ""
     evidence: tuple[Evidence, ...] = ()
     field: str = ""
-    place: Place | None = None
+    position: Position | None = None
     written: bool = False
     fixes: tuple[Fix, ...] = ()
     advice: str = ""
@@ -109,11 +109,11 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a rule's predicate. ``words`` fill the rule's templates; ``field`` overrides
+class Match:
+    """The result of a rule's predicate. ``values`` fill the rule's templates; ``field`` overrides
     that of the rule if it is set."""
 
-    words: Mapping[str, str] = field(default_factory=dict[str, str])
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
     field: Path | None = None
     evidence: tuple[Evidence, ...] = ()
 
@@ -123,12 +123,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[T]):
-    """One possible cause. ``title``, ``brief`` and ``sentences`` are templates for `Found.words`.
+    """One possible cause. ``title``, ``brief`` and ``sentences`` are templates for `Match.values`.
     ``field`` is relative to the container in rules for containers. ``events`` are the reasons of
     the events that serve as evidence. ``docs`` is a link for further reading."""
 
     id: str
-    match: Callable[[T], Found | None]
+    match: Callable[[T], Match | None]
     title: str
     brief: str = ""
     sentences: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class Rule(Generic[T]):
     events: tuple[str, ...] = ()
     logs: bool = False
     kind: Kind = Kind.FAILURE
-    fixes: Callable[[T, Found, Source], Iterable[Fix | None]] | None = None
+    fixes: Callable[[T, Match, Source], Iterable[Fix | None]] | None = None
     docs: str = ""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 def encode_varint(number: int) -> bytes:
     """Encode a number that is not negative: seven bits per byte, the lowest first."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)

@@ -50,6 +50,14 @@ def write(machine: Machine, name: str, command: str) -> None:
     machine.write(f"{name}.yaml", text)
 
 
+def use_editor(machine: Machine, folder: Path, *commands: str) -> None:
+    """Use a script in ``folder`` as the user's editor."""
+    editor = folder / "editor"
+    editor.write_text("\n".join(("#!/bin/sh", *commands, "")))
+    editor.chmod(0o700)
+    machine.env["PODTUI_EDITOR"] = str(editor)
+
+
 def raw_output(machine: Machine, path: Path) -> Path:
     """Return all output of the program from now on."""
     machine.terminal.call("pipe-pane", "-o", f"cat > '{path}'")
@@ -291,11 +299,8 @@ def test_what_a_program_leaves_in_the_terminal_is_reset(
 ) -> None:
     terminal = machine.terminal
     write(machine, "web", "sleep 3600")
-    editor = tmp_path / "editor"
     ended = tmp_path / "ended"
-    editor.write_text(f"#!/bin/sh\nprintf '{LEFTOVERS}{unfinished}'\ntouch '{ended}'\n")
-    editor.chmod(0o700)
-    machine.env["PODTUI_EDITOR"] = str(editor)
+    use_editor(machine, tmp_path, f"printf '{LEFTOVERS}{unfinished}'", f"touch '{ended}'")
     machine.screen(80, 24)
     terminal.wait_for(r"web-n1\s+1/1\s+● Running")
     terminal.call("select-pane", "-T", "before")
@@ -318,10 +323,7 @@ def test_line_settings_that_a_program_leaves_are_restored(
     session: Callable[..., Session], machine: Machine, tmp_path: Path
 ) -> None:
     write(machine, "web", "sleep 3600")
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\nstty raw -echo\necho editor-ends\n")
-    editor.chmod(0o700)
-    machine.env["PODTUI_EDITOR"] = str(editor)
+    use_editor(machine, tmp_path, "stty raw -echo", "echo editor-ends")
     opened = session()
     opened.wait_for(b"web-n1")
     opened.press(b"e")
@@ -352,10 +354,7 @@ def test_a_signal_during_an_editor_restores_the_terminal(
     session: Callable[..., Session], machine: Machine, tmp_path: Path
 ) -> None:
     write(machine, "web", "sleep 3600")
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\necho editor-runs\nexec sleep 3600\n")
-    editor.chmod(0o700)
-    machine.env["PODTUI_EDITOR"] = str(editor)
+    use_editor(machine, tmp_path, "echo editor-runs", "exec sleep 3600")
     opened = session()
     opened.wait_for(b"web-n1")
     opened.press(b"e")
@@ -370,12 +369,9 @@ def test_keys_in_an_editor_do_not_end_the_screen(
     session: Callable[..., Session], machine: Machine, tmp_path: Path
 ) -> None:
     write(machine, "web", "sleep 3600")
-    editor = tmp_path / "editor"
     # A signal interrupts a read; the screen must not get the text that is typed then.
-    script = ["trap : INT QUIT", "echo editor-runs", "until read word; do :; done"]
-    editor.write_text("\n".join(["#!/bin/sh", *script, "echo got $word", ""]))
-    editor.chmod(0o700)
-    machine.env["PODTUI_EDITOR"] = str(editor)
+    script = ("trap : INT QUIT", "echo editor-runs", "until read word; do :; done")
+    use_editor(machine, tmp_path, *script, "echo got $word")
     opened = session()
     opened.wait_for(b"web-n1")
     opened.press(b"e")

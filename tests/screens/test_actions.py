@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from action_scene import WEB, open_dialog, plan, running_app, write_manifest
 from msgspec import structs
+from recorded_calls import record_calls
+from textual.pilot import Pilot
 from tui_app import bar_text, notified, wait_for
 from tui_scene import ended, pod, status
 
@@ -21,6 +23,7 @@ from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.cli import build_parser
 from podtui.client.protocol import ExecQuery
 from podtui.errors import AgentUnavailable
+from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest, shell
 from podtui.tui.commands import port_forward as port_forward_commands
 from podtui.tui.commands.manifest_file import TRASH, move_to_trash, write_manifest_file
@@ -29,6 +32,7 @@ from podtui.tui.commands.terminal import ProgramFailed
 from podtui.tui.screens import list_screen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Dialog, Picker, TextDialog
@@ -56,6 +60,18 @@ def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> No
     monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
 
 
+async def edited_again(
+    app: PodtuiApp, pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> bytes:
+    """Press ``e``; return the text that the editor opens."""
+    opened: list[bytes] = []
+    leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
+    await pilot.press("e")
+    await wait_for(pilot, lambda: opened, "the editor")
+    (text,) = opened
+    return text
+
+
 async def test_an_edit_shows_its_plan_and_is_then_applied(
     tmp_path: Path, typing: list[bytes]
 ) -> None:
@@ -65,7 +81,7 @@ async def test_an_edit_shows_its_plan_and_is_then_applied(
         dialog = await open_dialog(app, pilot)
         assert client.planned == [("web.yaml", b"kind: Pod # two\n")]
         assert "image  a:1 → a:2  (line 9)" in dialog_text(dialog)
-        assert dialog.buttons.options[0].words == "Keep draft"
+        assert dialog.buttons.options[0].label == "Keep draft"
         assert (tmp_path / "web.yaml").read_bytes() == WEB, "nothing happens before the answer"
         await pilot.press("y")
         await notified(app, pilot, "web.yaml applied: web-n1 is replaced")
@@ -82,11 +98,7 @@ async def test_a_cancelled_draft_is_reopened(
         await pilot.press("enter")
         await notified(app, pilot, "e reopens your draft")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
-        opened: list[bytes] = []
-        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
-        await pilot.press("e")
-        await open_dialog(app, pilot)
-        assert opened == [b"mine"]
+        assert await edited_again(app, pilot, monkeypatch) == b"mine"
 
 
 @pytest.mark.parametrize(
@@ -104,16 +116,12 @@ async def test_a_draft_can_be_discarded(
         client.answer_plan = structs.replace(plan(), usable=usable)
         await pilot.press("e")
         dialog = await open_dialog(app, pilot)
-        assert "Discard draft" in [option.words for option in dialog.buttons.options]
+        assert "Discard draft" in [option.label for option in dialog.buttons.options]
         await pilot.press(*keys)
         await notified(app, pilot, "Draft discarded")
         assert not app.session.drafts
         assert (tmp_path / "web.yaml").read_bytes() == WEB
-        opened: list[bytes] = []
-        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
-        await pilot.press("e")
-        await wait_for(pilot, lambda: opened, "the editor")
-        assert opened == [WEB]
+        assert await edited_again(app, pilot, monkeypatch) == WEB
 
 
 async def test_a_draft_survives_an_editor_that_does_not_start(
@@ -132,11 +140,7 @@ async def test_a_draft_survives_an_editor_that_does_not_start(
         leave(monkeypatch, fail)
         await pilot.press("e")
         await notified(app, pilot, "command not found")
-        opened: list[bytes] = []
-        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
-        await pilot.press("e")
-        await open_dialog(app, pilot)
-        assert opened == [b"mine"]
+        assert await edited_again(app, pilot, monkeypatch) == b"mine"
 
 
 async def test_a_draft_survives_a_file_that_became_unreadable(
@@ -230,7 +234,7 @@ async def test_marked_pods_of_both_kinds_are_deleted_after_one_question(tmp_path
         await wait_for(pilot, lambda: len(table.set) == 2, "both pods")
         await pilot.press("space", "space", "ctrl+d")
         dialog = await open_dialog(app, pilot)
-        assert dialog.buttons.options[1].words == "Delete 2 pods"
+        assert dialog.buttons.options[1].label == "Delete 2 pods"
         await pilot.press("y")
         await notified(app, pilot, "a.yaml moved to the trash")
         await notified(app, pilot, "b-n1 deleted: The second u creates it again.")
@@ -257,7 +261,7 @@ async def test_delete_asks_then_moves_to_the_trash_and_can_be_undone(tmp_path: P
         await pilot.press("ctrl+d")
         dialog = await open_dialog(app, pilot)
         assert client.planned == [("web.yaml", None)]
-        assert [o.words for o in dialog.buttons.options] == ["Cancel", "Delete web-n1"]
+        assert [o.label for o in dialog.buttons.options] == ["Cancel", "Delete web-n1"]
         await pilot.press("enter")
         await wait_for(pilot, lambda: app.screen is not dialog, "the dialog is gone")
         assert (tmp_path / "web.yaml").exists(), "Enter is Cancel"
@@ -300,7 +304,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("space", "space", "ctrl+d")
         dialog = await open_dialog(app, pilot)
-        assert dialog.buttons.options[1].words == "Delete 2 pods"
+        assert dialog.buttons.options[1].label == "Delete 2 pods"
         assert "a.yaml" in dialog_text(dialog)
         assert "b.yaml" in dialog_text(dialog)
         await pilot.press("right", "enter")
@@ -374,7 +378,7 @@ async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
         table.select("uid-batch")
         await pilot.press("r")
         dialog = await open_dialog(app, pilot)
-        assert dialog.buttons.options[1].words == "Restart batch-n1"
+        assert dialog.buttons.options[1].label == "Restart batch-n1"
         assert "its containers, their logs and what they" in dialog_text(dialog)
         await pilot.press("y")
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
@@ -470,7 +474,9 @@ async def test_the_journal_lists_actions_and_calls_and_copies_a_line(tmp_path: P
 
 
 async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_screen, "SECONDS", 0.05)
+    monkeypatch.setattr(list_screen, "SECONDS", 0.02)
+    polls = record_calls(monkeypatch, ListScreen, "_poll")
+    answer = asyncio.Event()
     call = EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start")
 
     async with running_app(tmp_path) as (app, pilot, client):
@@ -478,7 +484,7 @@ async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.Monke
 
         async def slow(uid: str) -> tuple[EngineCall, ...]:
             requested.append(uid)
-            await asyncio.sleep(0.5)
+            await answer.wait()
             return (call,)
 
         client.engine_calls = slow  # type: ignore[method-assign]
@@ -486,8 +492,11 @@ async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.Monke
         await wait_for(pilot, lambda: isinstance(app.screen, JournalScreen), "the journal")
         screen = app.screen
         assert isinstance(screen, JournalScreen)
+        await wait_for(pilot, lambda: len(polls) > 2, "the time for more questions")
+        assert len(requested) == 1
+        answer.set()
         await wait_for(pilot, lambda: len(screen.table.set), "the answer")
-        await wait_for(pilot, lambda: len(requested) == 2, "the next question")
+        await wait_for(pilot, lambda: len(requested) > 1, "the next question")
 
 
 async def test_a_screenshot_that_cannot_be_written_is_reported(

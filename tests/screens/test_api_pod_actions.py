@@ -132,7 +132,7 @@ async def test_a_pod_of_the_api_is_deleted_through_the_api() -> None:
 
 def text_of(dialog: Dialog) -> str:
     lines = ("".join(span.text for span in line) for line in dialog.view.lines)
-    return "\n".join((*lines, *(option.words for option in dialog.buttons.options)))
+    return "\n".join((*lines, *(option.label for option in dialog.buttons.options)))
 
 
 async def test_an_edit_shows_the_change_before_the_api_gets_it(

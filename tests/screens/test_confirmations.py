@@ -130,7 +130,7 @@ async def test_no_key_ends_or_loses_anything_without_confirmation(
 async def open_dialog(app: PodtuiApp, pilot: Pilot[Any]) -> Dialog:
     await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
     assert isinstance(app.screen, Dialog)
-    assert app.screen.buttons.options[0].words == "Cancel"
+    assert app.screen.buttons.options[0].label == "Cancel"
     return app.screen
 
 

@@ -96,7 +96,7 @@ async def test_commands_are_completed_and_listed_in_menu_and_help(tmp_path: Path
         await pilot.press("escape", "m")
         assert isinstance(app.screen, Menu)
         (choice,) = [each for each in app.screen.items if each.id == "own.tell"]
-        assert (choice.shown, choice.name, choice.words) == (":tell", "tell", "tells it")
+        assert (choice.shown, choice.name, choice.description) == (":tell", "tell", "tells it")
         (choice,) = [each for each in app.screen.items if each.id == "own.keyed"]
         assert choice.shown == "^g"
 
@@ -109,7 +109,7 @@ async def test_runs_for_each_marked_pod_after_one_confirmation(tmp_path: Path) -
         assert len(names) == 2
         await pilot.press("ctrl+g")
         assert isinstance(app.screen, Dialog)
-        assert [option.words for option in app.screen.buttons.options] == ["Cancel", "Run tell"]
+        assert [option.label for option in app.screen.buttons.options] == ["Cancel", "Run tell"]
         await pilot.press("enter")
         assert recorded_calls(tmp_path) == []
         await pilot.press("ctrl+g", "y")
@@ -185,8 +185,12 @@ async def test_output_is_stripped_searchable_and_can_be_saved(
         assert isinstance(screen, OutputScreen)
         view = screen.pane.view
         await wait_for(pilot, lambda: len(view.buffer) == 4, "the lines")
-        await pilot.pause(0.2)
-        drawn = [view.render_line(y).text.rstrip() for y in range(4)]
+
+        def drawn_lines() -> list[str]:
+            return [view.render_line(y).text.rstrip() for y in range(4)]
+
+        await wait_for(pilot, lambda: "exit status 4" in drawn_lines()[3], "they are drawn")
+        drawn = drawn_lines()
         assert drawn[0].strip().startswith("one")
         assert drawn[0].endswith("two")
         assert "\x1b" not in "".join(drawn)

@@ -19,7 +19,7 @@ from podtui.tui.widgets.text_view import ManifestText
 async def opened(app: PodtuiApp, pilot: Pilot[Any], path: str) -> ExplainScreen:
     await wait_for(
         pilot,
-        lambda: isinstance(app.screen, ExplainScreen) and app.screen.place.text == path,
+        lambda: isinstance(app.screen, ExplainScreen) and app.screen.pod_field.text == path,
         f"the meaning of {path}",
     )
     screen = app.screen
@@ -81,10 +81,13 @@ async def test_the_cursor_of_a_manifest_stays_visible() -> None:
         await app.push_screen(PodScreen("uid-web", "manifest"))
         view = app.screen.query_one(ManifestText)
         await wait_for(pilot, lambda: len(view.rows) == 100, "the text")
+
+        def is_visible() -> bool:
+            return 0 <= view.cursor - round(view.scroll_y) < view.size.height
+
         for keys in (["end"], ["pageup"], ["home"], ["pagedown"], ["up"]):
             await pilot.press(*keys)
-            await pilot.pause(0.1)
-            assert 0 <= view.cursor - round(view.scroll_y) < view.size.height, keys
+            await wait_for(pilot, is_visible, f"the cursor after {keys}")
         await pilot.press("end")
         assert view.line == 100
 

@@ -20,7 +20,7 @@ from tui_app import main, running, strips_of, wait_for
 from tui_scene import FakeClient, event, manifest, pod, status
 
 from podtui.api.v1 import Event
-from podtui.explain.places import find_place
+from podtui.explain.places import find_pod_field
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete, edit_manifest, restart
 from podtui.tui.commands.create_pod import Template, template_picker
@@ -130,7 +130,7 @@ class Visit:
         async for _ in self.over(TreeScreen(pod="uid-rich")):
             await self.pilot.press("plus")
             yield "tree"
-        async for _ in self.over(ExplainScreen(find_place("spec.containers.image"))):
+        async for _ in self.over(ExplainScreen(find_pod_field("spec.containers.image"))):
             yield "explained"
         poison = self.world.poison.replace("\0", "")
         echo = CustomCommand(name="echo", command=("printf", "%s\\n", f"said{poison}", "end"))

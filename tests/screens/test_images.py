@@ -69,7 +69,7 @@ async def test_an_unused_image_is_removed_after_confirmation() -> None:
         assert "podtui did not pull it" not in text
         dialog = app.screen
         assert isinstance(dialog, Dialog)
-        assert [option.words for option in dialog.buttons.options] == ["Cancel", "Remove image"]
+        assert [option.label for option in dialog.buttons.options] == ["Cancel", "Remove image"]
         await pilot.press("enter")
         await wait_for(pilot, lambda: app.screen is screen, "the tab again")
         assert client.images_removed == []

@@ -100,7 +100,7 @@ async def test_alerts_wait_while_another_program_has_the_terminal(
                                 for p in app.model.pods.values()),
                     "all of them crash",
                 )  # fmt: skip
-                await pilot.pause(0.3)
+                app.publish_pending()
                 assert "\x07" not in terminal.written + terminal.barred
             assert 1 <= terminal.written.count("\x07") <= 20
 

@@ -108,7 +108,7 @@ async def test_the_next_query_waits_for_a_newer_version() -> None:
         await opened(app, pilot, "crash-loop")
         await pilot.press("7")
         await wait_for(pilot, lambda: "20m now" in lines_of(app, "resources"), "the usage")
-        await pilot.pause(3.0)
+        await wait_for(pilot, lambda: len(client.insight_queries) > 1, "the next query")
         first, second = client.insight_queries
         assert (first.part, first.seen, first.wait) == (InsightPart.USAGE, "", 0)
         assert (second.seen, second.span) == ("1", 3600)

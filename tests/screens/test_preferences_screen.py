@@ -10,6 +10,7 @@ from textual.widgets import Input
 from tui_app import bar_text, running, wait_for
 from tui_scene import full_client, pod, status, waiting
 
+from podtui.tui.app import PodtuiApp
 from podtui.tui.preferences.live import PreferencesFile
 from podtui.tui.preferences.preferences import Preferences
 from podtui.tui.screens.help_screen import HelpScreen
@@ -70,5 +71,11 @@ async def test_a_pod_that_crashes_rings_the_bell_once(monkeypatch: pytest.Monkey
         monkeypatch.setattr("podtui.tui.preferences.live.write_to_terminal", written.append)
         client.change(pod("web", status("nginx", waiting("CrashLoopBackOff"))))
         await wait_for(pilot, lambda: "\x07" in written, "the bell")
-        await pilot.pause(0.3)
+        client.change(pod("web", status("nginx", waiting("CrashLoopBackOff"), restarts=9)))
+        await wait_for(pilot, lambda: restarts(app, "uid-web") == 9, "the next crash")
+        app.publish_pending()
         assert written.count("\x07") == 1
+
+
+def restarts(app: PodtuiApp, key: str) -> int:
+    return app.model.pods[key].status.containerStatuses[0].restartCount

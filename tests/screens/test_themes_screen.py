@@ -51,7 +51,6 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = write_theme(tmp_path, base)
     app = PodtuiApp(full_client(), themes=ThemeCatalogue([tmp_path], "podtui-dark"), now=now)
     async with app.run_test() as pilot:
-        await pilot.pause(0.2)
         changed = base.replace('primary: "#6cb6ff"', 'primary: "#ff0000"')
 
         def is_new() -> bool:

@@ -9,7 +9,7 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -94,49 +94,48 @@ async def test_a_stopping_agent_is_reported(start: Start, world: SessionWorld) -
         assert await process.stderr.read() == b"podtui: the agent closed the connection\n"
 
 
-async def test_exec_at_a_terminal(start: Start) -> None:
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """The user's side of a pseudo-terminal, which does not block, and that of a process."""
     ours, theirs = os.openpty()
-    try:
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
-        before = termios.tcgetattr(theirs)
-        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
-        output = b""
-        os.set_blocking(ours, False)
-        async with asyncio.timeout(120):
-            while b"/ # " not in output:
-                output += _read(ours)
-                await asyncio.sleep(0.02)
-            os.write(ours, b"typed")
-            while b"typed" not in output:
-                output += _read(ours)
-                await asyncio.sleep(0.02)
-            os.write(ours, b"\x03")
-            assert await process.wait() == 130
-        assert termios.tcgetattr(theirs) == before
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    os.set_blocking(ours, False)
+    yield ours, theirs
+    os.close(ours)
+    os.close(theirs)
 
 
-async def test_sigterm_restores_the_terminal(start: Start) -> None:
-    ours, theirs = os.openpty()
-    try:
-        before = termios.tcgetattr(theirs)
-        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
-        output = b""
-        os.set_blocking(ours, False)
-        async with asyncio.timeout(120):
-            while b"/ # " not in output:
-                output += _read(ours)
-                await asyncio.sleep(0.02)
-            assert termios.tcgetattr(theirs) != before
-            process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 128 + signal.SIGTERM
-        assert termios.tcgetattr(theirs) == before
-        assert b"Traceback" not in _read(ours)
-    finally:
-        os.close(ours)
-        os.close(theirs)
+async def _shows(ours: int, text: bytes) -> None:
+    output = b""
+    while text not in output:
+        output += _read(ours)
+        await asyncio.sleep(0.02)
+
+
+async def test_exec_at_a_terminal(start: Start, terminal: tuple[int, int]) -> None:
+    ours, theirs = terminal
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+    before = termios.tcgetattr(theirs)
+    process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
+    async with asyncio.timeout(120):
+        await _shows(ours, b"/ # ")
+        os.write(ours, b"typed")
+        await _shows(ours, b"typed")
+        os.write(ours, b"\x03")
+        assert await process.wait() == 130
+    assert termios.tcgetattr(theirs) == before
+
+
+async def test_sigterm_restores_the_terminal(start: Start, terminal: tuple[int, int]) -> None:
+    ours, theirs = terminal
+    before = termios.tcgetattr(theirs)
+    process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
+    async with asyncio.timeout(120):
+        await _shows(ours, b"/ # ")
+        assert termios.tcgetattr(theirs) != before
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 128 + signal.SIGTERM
+    assert termios.tcgetattr(theirs) == before
+    assert b"Traceback" not in _read(ours)
 
 
 def _read(descriptor: int) -> bytes:

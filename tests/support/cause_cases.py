@@ -9,7 +9,7 @@ from typing import Any
 
 from kubelet_world import World, container, no_file
 from kubelet_world import pod as plain_pod
-from why_world import one, spec
+from why_world import pod_text, spec
 
 from podtui.api.v1 import ContainerPort, ResourceRequirements
 from podtui.errors import ContainerCreateError, EngineConflict, EngineError, ImagePullError
@@ -110,11 +110,11 @@ EXEC = "exec:\n  command: [cat, /ready]\nperiodSeconds: 2\n"
 
 def probed(kind: str, handler: str = HTTP, more: str = "") -> str:
     block = "".join(f"  {line}\n" for line in handler.splitlines())
-    return one(f"ports:\n- containerPort: 80\n{kind}Probe:\n{block}{more}")
+    return pod_text(f"ports:\n- containerPort: 80\n{kind}Probe:\n{block}{more}")
 
 
 def runs(script: str, more: str = "", pod: str = "") -> str:
-    return one(f'command: ["sh", "-c", "{script}"]\n{more}', pod)
+    return pod_text(f'command: ["sh", "-c", "{script}"]\n{more}', pod)
 
 
 NON_ROOT = "securityContext:\n  runAsNonRoot: true\n"
@@ -127,150 +127,154 @@ SOON = "terminationGracePeriodSeconds: 1\n"
 
 CAUSES: tuple[Cause, ...] = (
     # --- admission
-    Cause("TooBigForTheNode", one("resources:\n  requests:\n    memory: 64Ti\n"),
+    Cause("TooBigForTheNode", pod_text("resources:\n  requests:\n    memory: 64Ti\n"),
           field="spec.containers[0].resources.requests.memory", fix="Lower the memory request"),
-    Cause("NoRoom", one("resources:\n  requests:\n    cpu: 7\n"), other_pod(cpu="2"),
+    Cause("NoRoom", pod_text("resources:\n  requests:\n    cpu: 7\n"), other_pod(cpu="2"),
           "spec.containers[0].resources.requests.cpu", "Lower the cpu request to 6"),
-    Cause("NoRoom", one("resources:\n  limits: {memory: 30Gi}\n"), other_pod(memory="8Gi"),
+    Cause("NoRoom", pod_text("resources:\n  limits: {memory: 30Gi}\n"), other_pod(memory="8Gi"),
           "spec.containers[0].resources.requests.memory", "Lower the memory request", note="limit"),
-    Cause("TooManyPods", one(), other_pod(), world={"max_pods": 1}),
-    Cause("HostPortTaken", one(HOST_PORT), other_pod(port=8080),
+    Cause("TooManyPods", pod_text(), other_pod(), world={"max_pods": 1}),
+    Cause("HostPortTaken", pod_text(HOST_PORT), other_pod(port=8080),
           "spec.containers[0].ports[0].hostPort", "Use port 8081"),
-    Cause("HostPortTaken", one(HOST_PORT), other_pod(port=8080),
+    Cause("HostPortTaken", pod_text(HOST_PORT), other_pod(port=8080),
           "spec.containers[0].ports[0].hostPort", "Remove the hostPort", note="none"),
-    Cause("HostPortTaken", one("ports: [{containerPort: 80, hostPort: 8080}]\n"),
+    Cause("HostPortTaken", pod_text("ports: [{containerPort: 80, hostPort: 8080}]\n"),
           other_pod(port=8080), "spec.containers[0].ports[0].hostPort", "Remove the hostPort",
           note="flow"),
-    Cause("NodeLabelMissing", one(pod="nodeSelector:\n  disk: ssd\n"),
+    Cause("NodeLabelMissing", pod_text(pod="nodeSelector:\n  disk: ssd\n"),
           field="spec.nodeSelector.disk", fix="Remove the selector"),
-    Cause("NodeLabelMissing", one(pod="nodeSelector: {kubernetes.io/arch: riscv}\n"),
+    Cause("NodeLabelMissing", pod_text(pod="nodeSelector: {kubernetes.io/arch: riscv}\n"),
           field="spec.nodeSelector[kubernetes.io/arch]", fix="Select kubernetes.io/arch=amd64",
           note="value"),
-    Cause("NodeAffinity", one(pod="affinity:\n  nodeAffinity:\n"
+    Cause("NodeAffinity", pod_text(pod="affinity:\n  nodeAffinity:\n"
           "    requiredDuringSchedulingIgnoredDuringExecution:\n      nodeSelectorTerms:\n"
           "      - matchExpressions:\n        - {key: zone, operator: Exists}\n"),
           field="spec.affinity.nodeAffinity"),
-    Cause("SysctlForbidden", one(pod="securityContext:\n  sysctls:\n"
+    Cause("SysctlForbidden", pod_text(pod="securityContext:\n  sysctls:\n"
           "  - {name: kernel.msgmax, value: '1'}\n"), field="spec.securityContext.sysctls[0]"),
-    Cause("AppArmorMissing", one(pod="securityContext:\n"
+    Cause("AppArmorMissing", pod_text(pod="securityContext:\n"
           "  appArmorProfile: {type: RuntimeDefault}\n"),
           field="spec.securityContext.appArmorProfile"),
-    Cause("WrongOS", one(pod="os: {name: windows}\n"), field="spec.os.name", fix="Set it to linux"),
-    Cause("WrongOSLabel", one().replace("  name: web\n",
+    Cause("WrongOS", pod_text(pod="os: {name: windows}\n"), field="spec.os.name",
+          fix="Set it to linux"),
+    Cause("WrongOSLabel", pod_text().replace("  name: web\n",
           "  name: web\n  labels:\n    kubernetes.io/os: windows\n"),
           field="metadata.labels[kubernetes.io/os]", fix="Set it to linux"),
-    Cause("FeatureMissing", one(pod="securityContext:\n  supplementalGroupsPolicy: Strict\n"),
+    Cause("FeatureMissing", pod_text(pod="securityContext:\n  supplementalGroupsPolicy: Strict\n"),
           field="spec"),
     # --- ends of the whole pod
-    Cause("DeadlineExceeded", one(pod="activeDeadlineSeconds: 5\n"),
+    Cause("DeadlineExceeded", pod_text(pod="activeDeadlineSeconds: 5\n"),
           field="spec.activeDeadlineSeconds", fix="Remove activeDeadlineSeconds"),
     # --- volumes and the sandbox
-    Cause("HostPathKind", one(pod="volumes:\n- name: v\n  hostPath:\n    path: /srv/none\n"
+    Cause("HostPathKind", pod_text(pod="volumes:\n- name: v\n  hostPath:\n    path: /srv/none\n"
           "    type: Directory\n", text="volumeMounts: [{name: v, mountPath: /v}]\n"),
           field="spec.volumes[0].hostPath.type", fix="Create it"),
-    Cause("VolumeDocumentMissing", one(pod="volumes:\n- name: v\n  configMap: {name: settings}\n",
+    Cause("VolumeDocumentMissing",
+          pod_text(pod="volumes:\n- name: v\n  configMap: {name: settings}\n",
           text="volumeMounts: [{name: v, mountPath: /v}]\n"),
           field="spec.volumes[0].configMap.name", fix="Start without it"),
-    Cause("VolumeFailed", one(pod="volumes:\n- name: v\n  nfs: {server: 10.0.0.1, path: /x}\n",
+    Cause("VolumeFailed", pod_text(pod="volumes:\n- name: v\n  nfs: {server: 10.0.0.1, path: /x}\n",
           text="volumeMounts: [{name: v, mountPath: /v}]\n"), field="spec.volumes[0]"),
-    Cause("SandboxPortInUse", one(HOST_PORT), lambda w: w.engine.faults.fail("run_sandbox",
+    Cause("SandboxPortInUse", pod_text(HOST_PORT), lambda w: w.engine.faults.fail("run_sandbox",
           EngineConflict("driver failed programming external connectivity on endpoint x: Bind for"
                          " 0.0.0.0:8080 failed: port is already allocated"), times=None),
           "spec.containers[0].ports[0].hostPort"),
-    Cause("RuntimeClassMissing", one(pod="runtimeClassName: kata\n"),
+    Cause("RuntimeClassMissing", pod_text(pod="runtimeClassName: kata\n"),
           field="spec.runtimeClassName"),
-    Cause("SandboxFailed", one(), lambda w: w.engine.faults.fail(
+    Cause("SandboxFailed", pod_text(), lambda w: w.engine.faults.fail(
           "run_sandbox", EngineError("no space left on device"), times=None), "spec"),
     # --- images
-    Cause("InvalidImageName", one().replace("busybox:1", "BusyBox:1"),
+    Cause("InvalidImageName", pod_text().replace("busybox:1", "BusyBox:1"),
           field="spec.containers[0].image", fix="Change it to busybox:1"),
-    Cause("ImageNeverPulled", one("imagePullPolicy: Never\n").replace("busybox:1", "busybx:1"),
+    Cause("ImageNeverPulled", pod_text("imagePullPolicy: Never\n").replace("busybox:1", "busybx:1"),
           field="spec.containers[0].imagePullPolicy", fix="Use busybox:1"),
-    Cause("ImageNeverPulled", one("imagePullPolicy: Never  # offline\n").replace("box:1", "box:2"),
+    Cause("ImageNeverPulled",
+          pod_text("imagePullPolicy: Never  # offline\n").replace("box:1", "box:2"),
           field="spec.containers[0].imagePullPolicy", fix="Allow pulling it", note="policy"),
-    Cause("ImageNotFound", one().replace("busybox:1", '"nosuch:1"'),
+    Cause("ImageNotFound", pod_text().replace("busybox:1", '"nosuch:1"'),
           field="spec.containers[0].image"),
-    Cause("ImageNotFound", one("imagePullPolicy: Always\n").replace("busybox:1", "busybox:1"),
+    Cause("ImageNotFound", pod_text("imagePullPolicy: Always\n").replace("busybox:1", "busybox:1"),
           pulls("manifest for busybox:1 not found: manifest unknown: manifest unknown"),
           "spec.containers[0].image", "Use the image that is on this machine", note="local"),
-    Cause("ImageDenied", one().replace("busybox:1", "team/app:1"),
+    Cause("ImageDenied", pod_text().replace("busybox:1", "team/app:1"),
           pulls("pull access denied for team/app, repository does not exist or may require 'docker"
                 " login': denied: requested access to the resource is denied"),
           "spec.containers[0].image"),
-    Cause("RegistryUnreachable", one().replace("busybox:1", "registry.invalid/busybox:1"),
+    Cause("RegistryUnreachable", pod_text().replace("busybox:1", "registry.invalid/busybox:1"),
           field="spec.containers[0].image"),
-    Cause("RegistryUnreachable", one().replace("busybox:1", "busybox:2"),
+    Cause("RegistryUnreachable", pod_text().replace("busybox:1", "busybox:2"),
           pulls('Get "https://registry.example/v2/": context deadline exceeded'),
           "spec.containers[0].image", "Use busybox:1", note="near"),
-    Cause("RegistryCertificate", one().replace("busybox:1", "r.example:5000/a:1"),
+    Cause("RegistryCertificate", pod_text().replace("busybox:1", "r.example:5000/a:1"),
           pulls('Get "https://r.example:5000/v2/":'
                 ' http: server gave HTTP response to HTTPS client'),
           "spec.containers[0].image"),
-    Cause("RegistryLimit", one().replace("busybox:1", "a:1"),
+    Cause("RegistryLimit", pod_text().replace("busybox:1", "a:1"),
           pulls("toomanyrequests: You have reached your pull rate limit."),
           "spec.containers[0].image"),
-    Cause("ImagePlatform", one().replace("busybox:1", "a:1"),
+    Cause("ImagePlatform", pod_text().replace("busybox:1", "a:1"),
           pulls("no matching manifest for linux/arm64/v8 in the manifest list entries"),
           "spec.containers[0].image"),
-    Cause("ImagePull", one().replace("busybox:1", "a:1"), pulls("filesystem layer is broken"),
+    Cause("ImagePull", pod_text().replace("busybox:1", "a:1"), pulls("filesystem layer is broken"),
           "spec.containers[0].image"),
-    Cause("Pulling", one().replace("busybox:1", "a:1"), world={"pull_delay": 60.0},
+    Cause("Pulling", pod_text().replace("busybox:1", "a:1"), world={"pull_delay": 60.0},
           field="spec.containers[0].image"),
     # --- the configuration of a container
-    Cause("RunsAsRoot", one(pod=NON_ROOT), field="spec.securityContext.runAsNonRoot",
+    Cause("RunsAsRoot", pod_text(pod=NON_ROOT), field="spec.securityContext.runAsNonRoot",
           fix="Run it as user"),
-    Cause("RunsAsRoot", one(NON_ROOT), field="spec.containers[0].securityContext.runAsNonRoot",
+    Cause("RunsAsRoot", pod_text(NON_ROOT), field="spec.containers[0].securityContext.runAsNonRoot",
           fix="Allow root", note="own"),
-    Cause("RunAsUserIsRoot", one(NON_ROOT + "  runAsUser: 0\n"),
+    Cause("RunAsUserIsRoot", pod_text(NON_ROOT + "  runAsUser: 0\n"),
           field="spec.containers[0].securityContext.runAsUser", fix="Run it as user"),
-    Cause("DocumentMissing", one(CONFIG_MAP),
+    Cause("DocumentMissing", pod_text(CONFIG_MAP),
           field="spec.containers[0].env[0].valueFrom.configMapKeyRef.name", fix="Start without it"),
-    Cause("KeyMissing", one(CONFIG_MAP), lambda w: w.config_map("settings", b="1"),
+    Cause("KeyMissing", pod_text(CONFIG_MAP), lambda w: w.config_map("settings", b="1"),
           "spec.containers[0].env[0].valueFrom.configMapKeyRef.key", "Start without it"),
-    Cause("SubPathVariable", one("volumeMounts:\n- {name: v, mountPath: /v, subPathExpr: $(POD)}\n",
+    Cause("SubPathVariable",
+          pod_text("volumeMounts:\n- {name: v, mountPath: /v, subPathExpr: $(POD)}\n",
           "volumes:\n- {name: v, emptyDir: {}}\n"),
           field="spec.containers[0].volumeMounts[0].subPathExpr"),
     # --- starting
-    Cause("CommandNotFound", one("command: [nosuch]\n"),
+    Cause("CommandNotFound", pod_text("command: [nosuch]\n"),
           starts('exec: "nosuch": executable file not found in $PATH: unknown'),
           "spec.containers[0].command"),
-    Cause("CommandNotFound", one('command: ["sleep 3600"]\n'),
+    Cause("CommandNotFound", pod_text('command: ["sleep 3600"]\n'),
           field="spec.containers[0].command", fix="Run the line with a shell",
           world={"behave": one_word}, note="line"),
-    Cause("CommandNotFound", one("command:\n- sleep 3600  # for ever\n"),
+    Cause("CommandNotFound", pod_text("command:\n- sleep 3600  # for ever\n"),
           field="spec.containers[0].command", fix="Run the line with a shell",
           world={"behave": one_word}, note="list"),
-    Cause("CommandNotExecutable", one("command: [/etc/passwd]\n"),
+    Cause("CommandNotExecutable", pod_text("command: [/etc/passwd]\n"),
           starts('OCI runtime create failed: container_linux.go:380: starting container process'
                  ' caused: exec: "/etc/passwd": permission denied: unknown'),
           "spec.containers[0].command"),
-    Cause("WrongFormat", one("command: [/app]\n"),
+    Cause("WrongFormat", pod_text("command: [/app]\n"),
           starts("standard_init_linux.go:228: exec user process caused: exec format error"),
           "spec.containers[0].image"),
-    Cause("WorkingDirectory", one("workingDir: /etc/passwd\n"),
+    Cause("WorkingDirectory", pod_text("workingDir: /etc/passwd\n"),
           starts('OCI runtime create failed: chdir to cwd ("/etc/passwd") set in config.json'
                  " failed:"
                  " not a directory: unknown"), "spec.containers[0].workingDir"),
-    Cause("UserUnknown", one(), starts("unable to find user app: no matching entries in passwd"
+    Cause("UserUnknown", pod_text(), starts("unable to find user app: no matching entries in passwd"
           " file"), "spec.containers[0].securityContext.runAsUser"),
-    Cause("MountKind", one("volumeMounts: [{name: v, mountPath: /etc/passwd}]\n",
+    Cause("MountKind", pod_text("volumeMounts: [{name: v, mountPath: /etc/passwd}]\n",
           "volumes: [{name: v, emptyDir: {}}]\n"),
           starts('OCI runtime create failed: rootfs_linux.go:76: mounting "/x" to rootfs at'
                  ' "/etc/passwd" caused: not a directory: unknown: Are you trying to mount a'
                  " directory onto a file (or vice-versa)?"),
           "spec.containers[0].volumeMounts[0].mountPath"),
-    Cause("MemoryTooSmall", one("resources:\n  limits:\n    memory: 1Mi\n"),
+    Cause("MemoryTooSmall", pod_text("resources:\n  limits:\n    memory: 1Mi\n"),
           creates("Minimum memory limit allowed is 6MB"),
           "spec.containers[0].resources.limits.memory"),
-    Cause("HostPortInUse", one(HOST_PORT), starts(
+    Cause("HostPortInUse", pod_text(HOST_PORT), starts(
           "driver failed programming external connectivity: Error starting userland proxy: listen"
           " tcp4 0.0.0.0:8080: bind: address already in use"),
           "spec.containers[0].ports[0].hostPort"),
-    Cause("ContainerStart", one(), creates("Duplicate mount point: /v"), "spec.containers[0]"),
-    Cause("PostStartFailed", one("lifecycle:\n  postStart:\n    exec:\n"
+    Cause("ContainerStart", pod_text(), creates("Duplicate mount point: /v"), "spec.containers[0]"),
+    Cause("PostStartFailed", pod_text("lifecycle:\n  postStart:\n    exec:\n"
           "      command: [sh, -c, exit 1]\n"),
           field="spec.containers[0].lifecycle.postStart"),
-    Cause("Creating", one(), lambda w: w.engine.faults.hold("create_container"),
+    Cause("Creating", pod_text(), lambda w: w.engine.faults.hold("create_container"),
           "spec.containers[0]"),
     # --- probes
     Cause("LivenessKilled", probed("liveness", HTTP, SOON.replace("t", "  t", 1)),
@@ -301,7 +305,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause("ProbePending", probed("readiness", HTTP, "  initialDelaySeconds: 60\n"),
           probes(ProbeKind.READINESS, REFUSED), "spec.containers[0].readinessProbe"),
     # --- ends of containers
-    Cause("OutOfMemory", one(LIMIT), field="spec.containers[0].resources.limits.memory",
+    Cause("OutOfMemory", pod_text(LIMIT), field="spec.containers[0].resources.limits.memory",
           fix="Double the memory limit to 32Mi", world={"behave": needs_memory}),
     Cause("EndsByDesign", runs("echo done"), field="spec.restartPolicy", fix="Run it once"),
     Cause("EndsByDesign", runs("echo done", pod="restartPolicy: Always  # why?\n"),
@@ -326,15 +330,15 @@ CAUSES: tuple[Cause, ...] = (
           field="spec.containers[0].command"),
     Cause("DependencyMissing", runs("exit 1"), logs=("connect db:5432: Connection refused",),
           field="spec.containers[0].command"),
-    Cause("AllRestarted", one("restartPolicy: Never\n"
+    Cause("AllRestarted", pod_text("restartPolicy: Never\n"
           "restartPolicyRules:\n- action: RestartAllContainers\n"
           "  exitCodes: {operator: In, values: [9]}\n") + "    - name: b\n      image: busybox:1\n",
           with_behaviour(exit_after=5.0, exit_code=9), "spec.containers[0].restartPolicyRules"),
     # --- other causes
     Cause("InitRunning", spec("initContainers:\n- {name: i, image: 'busybox:1'}\n"
           "containers:\n- {name: c, image: 'busybox:1'}\n"), field="spec.initContainers[0]"),
-    Cause("ReadinessGate", one(pod="readinessGates:\n- conditionType: example.com/ok\n"),
+    Cause("ReadinessGate", pod_text(pod="readinessGates:\n- conditionType: example.com/ok\n"),
           field="spec.readinessGates[0].conditionType", fix="Remove the readiness gates"),
     Cause("Succeeded", runs("exit 0", pod="restartPolicy: Never\n")),
-    Cause("Healthy", one()),
+    Cause("Healthy", pod_text()),
 )  # fmt: skip

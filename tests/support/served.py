@@ -40,6 +40,8 @@ from podtui.server.auth.access import ATTRIBUTES, USER, Access
 from podtui.server.auth.attributes import parse_attributes
 from podtui.server.auth.users import ADMIN
 from podtui.server.protocol import LogError
+from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
+from podtui.server.resources.default_roles import DefaultRoles
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.status import Handler
 from podtui.store import Store, open_store
@@ -260,6 +262,8 @@ async def serving(
     clock = SystemClock()
     records = store or open_store(None, clock=clock)
     await NamespaceCare(records, clock).prepare()
+    await DefaultRoles(records, clock).prepare()
+    await ClusterRoleAggregation(records, clock).aggregate()
     kubelet = FakeKubelet(sessions=sessions)
     options.setdefault("access", OpenAccess())
     app = build_app(records, kubelet, version="0.0.test", **options)

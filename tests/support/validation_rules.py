@@ -29,7 +29,7 @@ from repository import VALIDATION_CASES
 NODE: Final = "node"
 FOLDER: Final = VALIDATION_CASES
 Steps = tuple[str | int, ...]
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 _BASE: Final[dict[str, Any]] = {
     "apiVersion": "v1",
@@ -197,12 +197,12 @@ class Written:
     def __init__(self, tree: Mapping[str, Any]) -> None:
         self._tree = tree
         self._lines: list[str] = []
-        self._keys: dict[Steps, Place] = {}
-        self._values: dict[Steps, Place] = {}
+        self._keys: dict[Steps, Position] = {}
+        self._values: dict[Steps, Position] = {}
         self._put(tree, (), 0)
         self.text = "\n".join(self._lines) + "\n"
 
-    def place(self, field: str, *, key: bool) -> Place | None:
+    def position(self, field: str, *, key: bool) -> Position | None:
         """Return the position of a field: of its key or value, or of the nearest enclosing
         field.
         """

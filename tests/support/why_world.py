@@ -29,7 +29,7 @@ def spec(text: str) -> str:
     return HEAD + textwrap.indent(textwrap.dedent(text), "  ")
 
 
-def one(text: str = "", pod: str = "") -> str:
+def pod_text(text: str = "", pod: str = "") -> str:
     """Return a manifest with one container ``c`` with these fields; ``pod`` is added to the
     spec.
     """
@@ -148,6 +148,6 @@ __all__ = [
     "fix_titles",
     "fixed",
     "manifest_of",
-    "one",
+    "pod_text",
     "spec",
 ]

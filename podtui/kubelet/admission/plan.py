@@ -138,6 +138,7 @@ def _pod(
             if _is_written(difference, preview)
         ]
         effects = [_effect(difference, old, new) for difference in differences]
+        # All of it starts anew: no field has an effect of its own.
         if outcome is PlanOutcome.REPLACED:
             effects = [_Effect("")] * len(differences)
         changes = tuple(
@@ -165,6 +166,8 @@ def _grace(pod: Pod) -> int:
 
 def _is_written(difference: FieldDifference, preview: Preview) -> bool:
     """Return True if the field is written in a manifest, not only derived by defaulting."""
+    # Some defaults follow from other fields, as the pull policy from the image's tag. They would be
+    # shown as changes that the user did not make.
     if not preview.old or not preview.new:
         return True
     return (
@@ -262,7 +265,7 @@ def _keyed(folder: Folder) -> dict[ObjectKey, ConfigMap | Secret]:
 
 def _readers(key: ObjectKey, pods: Iterable[Pod]) -> Iterator[str]:
     for pod in pods:
-        if key in references(pod).found:
+        if key in references(pod).keys:
             yield pod.metadata.name
 
 
@@ -365,6 +368,7 @@ def _compare_maps(path: Path, old: _Tree, new: _Tree) -> Iterator[FieldDifferenc
 
 def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[FieldDifference]:
     """Match list items by an identifying key; without such a key, compare the lists as a whole."""
+    # By position, one inserted container would be a change of every container after it.
     key = next((k for k in _KEYS if _is_key(k, old) and _is_key(k, new)), None)
     if key is None:
         yield FieldDifference(path, old, new)

@@ -147,6 +147,7 @@ class ContainerStarter:
 
         Raises `EngineUnavailable`.
         """
+        # The cheapest checks come first: a container that has to wait pulls no image.
         failure = self.crash_backoff(pod, container, newest)
         if failure is not None:
             return failure
@@ -156,6 +157,7 @@ class ContainerStarter:
         image = await self._images.ensure(pod, container, stopping)
         if isinstance(image, ImageFailure):
             return self._failed(pod, container, image.reason, image.message, text=image.reason)
+        # A pull may take minutes.
         if stopping.is_set():
             return StartFailure("ContainerCreating", "the pod is being stopped")
         self._timelines.began(pod, StepKind.CREATE, container.name)
@@ -207,6 +209,8 @@ class ContainerStarter:
         except EngineUnavailable:
             raise
         except EngineError as error:
+            # Each try makes a new id. With the name, the text stays the same, and its events are
+            # counted as one.
             text = str(error).replace(created.id, container.name)
             return self._failed(pod, container, "RunContainerError", text)
         STARTED_CONTAINERS.labels(container_type(pod, container)).inc()
@@ -251,6 +255,7 @@ class ContainerStarter:
         self._timelines.ended(pod, StepKind.POST_START, container.name, failed=bool(problem))
         if not problem:
             return None
+        # The hook is part of the start: a container without it must not serve.
         self._event(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
         try:
             await self._killer.kill_container(

@@ -13,7 +13,8 @@ from podtui.api.insight import StepKind
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ImagePullError
-from podtui.kubelet.backoff import Backoff, TokenBucket, image_key
+from podtui.events.token_bucket import TokenBucket
+from podtui.kubelet.backoff import Backoff, image_key
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
 from podtui.kubelet.events.timelines import Timelines

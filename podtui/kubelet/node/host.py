@@ -163,9 +163,9 @@ def memory_left(meminfo: str) -> Observation | None:
     kilobytes: dict[str, int] = {}
     for line in meminfo.splitlines():
         name, _, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            kilobytes[name] = int(words[0])
+        tokens = rest.split()
+        if tokens and tokens[0].isdigit():
+            kilobytes[name] = int(tokens[0])
     total, free = kilobytes.get("MemTotal"), kilobytes.get("MemFree")
     if total is None or free is None:
         return None
@@ -175,9 +175,9 @@ def memory_left(meminfo: str) -> Observation | None:
 
 def processes_left(loadavg: str, pid_max: str, threads_max: str) -> Observation | None:
     """Parse ``/proc/loadavg`` and the kernel's two process limits; the lower limit counts."""
-    words = loadavg.split()
+    tokens = loadavg.split()
     limits = [int(text) for text in (pid_max.strip(), threads_max.strip()) if text.isdigit()]
-    running = words[3].rpartition("/")[2] if len(words) > 3 else ""
+    running = tokens[3].rpartition("/")[2] if len(tokens) > 3 else ""
     if not limits or not running.isdigit():
         return None
     return Observation(max(min(limits) - int(running), 0), min(limits))

@@ -74,6 +74,7 @@ def _init_sidecar_running(
         plan.kill.append(_to_kill(observed, message, reason))
         restart()
 
+    # Nothing waits for a sidecar to end: its startup probe decides when the next container starts.
     if container.startupProbe is not None:
         result = probes.startup.get(observed.id)
         if result is ProbeResult.FAILURE:
@@ -115,6 +116,8 @@ def _plan_init(
         else:
             starts.add(index + 1)
 
+    # Backwards, because an init container starts only after those before it have succeeded. The
+    # last one with an instance thus proves that the earlier ones did.
     for index in reversed(range(len(specs))):
         container = specs[index]
         newest = observed.newest(container.name)
@@ -206,6 +209,7 @@ def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
     ending = PodActions(kill_pod=True, attempt=attempt)
     if pod.metadata.deletionTimestamp is not None:
         return ending
+    # Its containers ran in the lost sandbox, and may not run a second time.
     if pod.spec.restartPolicy == "Never" and attempt != 0 and observed.containers:
         return ending
     wanted: list[str] = []
@@ -221,6 +225,8 @@ def _new_sandbox(pod: Pod, observed: ObservedPod) -> PodActions:
         wanted.append(container.name)
     if not wanted and created:
         return ending
+    # Initialization starts anew with the sandbox. Init containers of the old one are removed:
+    # `_plan_init` would take them for those of the new one.
     init = pod.spec.initContainers
     return PodActions(
         kill_pod=bool(observed.sandboxes or observed.containers),
@@ -247,10 +253,12 @@ def compute_pod_actions(
     Crash-loop back-off is not considered here: the container starter applies it. Actions with
     ``kill_pod`` but without ``create_sandbox`` end the pod.
     """
+    # First what affects all containers, so that nothing is planned for one of them in vain.
     if sandbox_changed(pod, observed):
         return _new_sandbox(pod, observed)
     sandbox = observed.sandboxes[0]
     if triggers := restart_all_triggers(pod, observed):
+        # The pass only removes them. To the next pass, the sandbox is that of a new pod.
         return PodActions(
             sandbox_id=sandbox.id,
             attempt=sandbox.attempt,
@@ -297,10 +305,12 @@ def compute_pod_actions(
             kept += 1
             continue
         message, reason = why
+        # A changed definition makes another container, which no restart policy keeps from running.
         if _changed(container, newest) or may_restart(pod, container):
             message += ", will be restarted"
             start.append(container.name)
         kill.append(_to_kill(newest, message, reason))
+    # Sidecars do not count: they end with the regular containers.
     if not kept and not start:
         return PodActions(
             kill_pod=True, kill=tuple(kill), sandbox_id=sandbox.id, attempt=sandbox.attempt

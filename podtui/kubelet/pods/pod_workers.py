@@ -202,6 +202,8 @@ class PodWorkers:
 
     # --- commands
 
+    # Commands do not wait for the engine: they change what the worker is to do, and wake its task.
+    # Only the task runs passes, one after the other, so that no pass needs a lock.
     def update(self, pod: Pod, *, wake: bool = True) -> None:
         """Run this pod, or continue to run it in this version: at once if its spec changed, soon
         otherwise, or with ``wake`` False from its next pass."""
@@ -218,6 +220,8 @@ class PodWorkers:
         elif worker.start_over_pod is not None:
             worker.start_over_pod = pod
         elif worker.remove_all:
+            # An end that has begun is not taken back, since its containers may already have their
+            # stop signal: `_finish` starts the pod again.
             worker.next_version = pod
 
     def _gather(self, worker: _Worker) -> None:
@@ -354,6 +358,7 @@ class PodWorkers:
 
     async def _run(self, worker: _Worker) -> None:
         while not worker.finished:
+            # Before the pass: a wake during the pass then causes another one.
             worker.wake.clear()
             worker.busy = True
             try:
@@ -395,9 +400,12 @@ class PodWorkers:
             self._reporter.waiting_for_name(worker.pod)
             return None
         await self._engine.link.wait_ready()
+        # The pod was killed during the wait: the next step terminates it.
         if worker.stopping.is_set():
             return 0
         try:
+            # The pass before may have started containers. An earlier observation lacks them, and
+            # would let this pass start them a second time.
             observed = await self._engine.pleg.newer_than(worker.uid, worker.seen_order)
         except EngineUnavailable:
             raise
@@ -440,6 +448,8 @@ class PodWorkers:
         observed = await self._engine.pleg.newer_than(worker.uid, worker.seen_order)
         if worker.started or observed is not None:
             try:
+                # The stop is a task of its own, because `_shorten` cancels it while this worker
+                # goes on.
                 async with asyncio.TaskGroup() as group:
                     task = worker.kill_task = group.create_task(
                         self._stop(worker, observed), name=f"kill {pod_ref(worker.pod)}"
@@ -451,6 +461,8 @@ class PodWorkers:
                 return 0  # again, with a shorter grace period
             if (error := task.result()) is not None:
                 raise error
+        # Nothing of the pod runs now. The next version of a static pod may start, although dead
+        # containers of this one may still be there.
         worker.state = WorkerState.TERMINATED
         worker.stopped.set()
         self._release_name(worker)
@@ -468,6 +480,7 @@ class PodWorkers:
                 removing=lambda: worker.removing and is_static(worker.pod),
             )
         except PodtuiError as error:
+            # Not raised: the task group would wrap it in a group, which `_run` does not handle.
             return error
         return None
 
@@ -493,6 +506,8 @@ class PodWorkers:
             self._on_restart(following)
             self.update(following)
         elif worker.source_removed:
+            # Only then: without its worker, the next update of a pod that has ended would run the
+            # pod again.
             del self._workers[worker.uid]
 
     def _jittered(self, delay: float) -> float:
@@ -519,6 +534,7 @@ class PodWorkers:
             return
         del self._owners[name]
         queue = self._queues.pop(name, [])
+        # Versions that were removed while they waited need no name any more.
         while queue:
             successor = self._workers.get(queue.pop(0))
             if successor is not None and successor.state is WorkerState.SYNC:

@@ -174,6 +174,7 @@ class PodReader:
 
     def _as_source(self, pod: Pod) -> Pod:
         """Return the pod with the annotations that a kubelet adds to its own copy."""
+        # The time at which the pod was first seen, not that of its last change.
         previous = self._known.get(pod.metadata.uid)
         seen = None if previous is None else previous.metadata.annotations.get(CONFIG_SEEN)
         annotations = {
@@ -266,6 +267,7 @@ class SourceDiff:
 
     def diff(self, pods: Mapping[str, Pod]) -> tuple[PodUpdate, ...]:
         """Replace the known pods by ``pods`` (by UID) and return the resulting updates."""
+        # Sources keep the objects of unchanged pods, so that most need no comparison.
         before, self._pods = self._pods, dict(pods)
         changed = [
             (before.get(uid), pod) for uid, pod in pods.items() if before.get(uid) is not pod
@@ -286,6 +288,7 @@ class SourceDiff:
                 updated.append(new)
             elif old.status != new.status:
                 reconciled.append(new)
+        # Removals first: they free names and resources for what is added.
         groups = (
             (PodOperation.REMOVE, removed),
             (PodOperation.ADD, added),
@@ -325,6 +328,7 @@ class ManifestRecorder:
         self._stored: dict[str, tuple[str, str]] = {}
 
     async def record(self, manifests: Mapping[str, Manifest]) -> None:
+        # An earlier run may have left records of files that are gone since.
         if self._known is None:
             listing = await self._records.list("manifests")
             keys = [(i.metadata.namespace, i.metadata.name) for i in listing.items]

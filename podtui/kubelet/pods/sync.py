@@ -141,6 +141,7 @@ class Syncer:
     ) -> SyncOutcome:
         observed = observed or self._reporter.observed(pod)
         self._resources.resizes.observe(self._resources.allocations.allocated(pod), observed)
+        # First, so that the status shows what was observed even if the rest of the pass fails.
         status = self._reporter.of_pass(pod, observed)
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
@@ -199,6 +200,7 @@ class Syncer:
             if actions.purge_init:
                 await self._purge_init(pod, observed)
             if not actions.create_sandbox:
+                # Nothing starts again: the status of the next pass shows that the pod has ended.
                 return acted, none
         else:
             acted = bool(actions.kill or actions.reset)
@@ -206,6 +208,7 @@ class Syncer:
             await self._parts.killer.kill_unwanted(pod, actions.kill, outputs)
             await self._reset(pod, observed, actions.reset)
         await self._trim(pod, observed)
+        # To stop containers takes up to their grace period, in which the pod may be killed.
         if stopping.is_set():
             return acted, none
         info = self._engine.link.info
@@ -280,8 +283,11 @@ class Syncer:
                 starts.failures.append(failure)
                 # The container may have been created before the start failed.
                 starts.acted = starts.acted or failure.retry_in is None
+                # Plain init containers run one after the other, so that nothing starts after a
+                # failed one. Other containers do not depend on each other.
                 starts.aborted = name in actions.start_init and not is_sidecar(container)
 
+        # Before the init containers: a failed init container is what people debug.
         await start(actions.start_ephemeral)
         await start(actions.start_init)
         if (actions.update or actions.resize_pod) and not starts.aborted:
@@ -313,6 +319,7 @@ class Syncer:
         failure = self._delay_start_retry(pod, container, observed)
         if failure is not None:
             return failure
+        # The container is created with these amounts, so that no resize is left to do for it.
         self._resources.allocations.actuate(pod, container)
         failure = await self._parts.starter.start(
             pod,
@@ -463,9 +470,11 @@ class Syncer:
             self._records.statuses.mark_deleted(uid, grace)
         self._reporter.of_pass(pod, observed or self._reporter.observed(pod), decorate=decorate)
         await self._parts.logs.record(observed or self._reporter.observed(pod))
+        # A probe must not kill a container that ends. Readiness counts until it has ended.
         self._parts.probes.stop(uid, readiness=False)
         try:
             await self._parts.killer.kill_containers(pod, observed, float(grace), KillReason.POD)
+            # Asked again: during the stop, the manifest may have gone, or come back.
             remove = removing()
             if remove:
                 await self._parts.killer.remove_sandboxes(observed)
@@ -479,6 +488,7 @@ class Syncer:
         self._parts.probes.stop(uid, readiness=True)
         if remove:
             return True
+        # Only a new list proves that nothing runs: then the next version of the pod may start.
         await self._engine.pleg.refresh(uid)
         after = self._reporter.observed(pod)
         running = [c.name for c in after.containers if c.state is ContainerState.RUNNING]
@@ -496,6 +506,8 @@ class Syncer:
         remove: bool,
     ) -> None:
         uid = pod.metadata.uid
+        # The record of a removed static pod is removed, too. That of an API pod stays until the API
+        # removes it, and shows how the pod ended.
         if not (remove and is_static(pod)):
             self._reporter.ended(pod, decorate=decorate)
         if remove:

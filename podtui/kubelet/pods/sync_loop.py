@@ -136,7 +136,7 @@ class SyncLoop:
     def wake_readers(self, changed: frozenset[ObjectKey]) -> None:
         """Wake the pods that reference a changed document, before their next regular pass."""
         for pod in self._pods.manager if changed else ():
-            if changed & references(pod).found:
+            if changed & references(pod).keys:
                 self._pods.workers.wake(pod.metadata.uid)
 
     def _begin(self) -> None:

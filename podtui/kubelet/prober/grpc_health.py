@@ -151,7 +151,7 @@ class _Channel:
                 events = await self._events()
                 if events is None:
                     return False
-                if any(isinstance(one, RemoteSettingsChanged) for one in events):
+                if any(isinstance(event, RemoteSettingsChanged) for event in events):
                     await self._flush()
                     return True
         except (OSError, ProtocolError):
@@ -232,8 +232,8 @@ def _decoded(word: bytes | str) -> str:
 def _reset(event: StreamReset) -> _Failed:
     code = event.error_code
     name = code.name if isinstance(code, ErrorCodes) else str(code)
-    words = f"stream terminated by RST_STREAM with error code: {name}"
-    return _Failed(_RESETS.get(code, "Internal"), words)
+    message = f"stream terminated by RST_STREAM with error code: {name}"
+    return _Failed(_RESETS.get(code, "Internal"), message)
 
 
 # --- messages of the health protocol, and errors as the kubelet's Go client words them
@@ -285,8 +285,8 @@ def code_name(number: str) -> str:
 def rpc_failed(code: str, text: str, timeout: float) -> ProbeOutcome:
     """Return the outcome of a call that ended with this status code."""
     if code == "Unimplemented":
-        words = "error: this server does not implement the grpc health protocol"
-        return failure(f"{words} (grpc.health.v1.Health): {text}")
+        message = "error: this server does not implement the grpc health protocol"
+        return failure(f"{message} (grpc.health.v1.Health): {text}")
     if code == "DeadlineExceeded":
         return failure(f"timeout: health rpc did not complete within {go_duration(timeout)}")
     return failure(f"error: health rpc probe failed: rpc error: code = {code} desc = {text}")
@@ -294,8 +294,8 @@ def rpc_failed(code: str, text: str, timeout: float) -> ProbeOutcome:
 
 def not_connected(address: Address, timeout: float) -> ProbeOutcome:
     """Return the outcome if no connection was established in time, for any reason."""
-    words = f'timeout: failed to connect service "{address}" within {go_duration(timeout)}'
-    return failure(f"{words}: context deadline exceeded")
+    message = f'timeout: failed to connect service "{address}" within {go_duration(timeout)}'
+    return failure(f"{message}: context deadline exceeded")
 
 
 def _http_problem(headers: Mapping[str, str]) -> tuple[str, str] | None:
@@ -310,8 +310,8 @@ def _http_problem(headers: Mapping[str, str]) -> tuple[str, str] | None:
         problems.append(f"transport: received unexpected content-type {quoted(kind)}")
     if status == HTTPStatus.OK and not problems:
         return None
-    words = f"unexpected HTTP status code received from server: {status} ({_phrase(status)})"
-    return _BY_HTTP_STATUS.get(status, "Unknown"), "; ".join([words, *problems])
+    message = f"unexpected HTTP status code received from server: {status} ({_phrase(status)})"
+    return _BY_HTTP_STATUS.get(status, "Unknown"), "; ".join([message, *problems])
 
 
 def _phrase(status: int) -> str:

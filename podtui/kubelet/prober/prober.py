@@ -81,6 +81,7 @@ class Prober:
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
+                # The probes of pods that started before this task.
                 for workers in self._pods.values():
                     for worker in workers.values():
                         if not worker.stopped:
@@ -112,6 +113,7 @@ class Prober:
             for worker in self._pods.pop(uid, {}).values():
                 _cancel(worker)
             return
+        # Sidecars keep their probes: they serve the other containers until these have ended.
         for worker in self._pods.get(uid, {}).values():
             regular = any(container.name == worker.name for container in worker.pod.spec.containers)
             if regular and worker.kind is not ProbeKind.READINESS:
@@ -149,6 +151,7 @@ class Prober:
         """Wait for the next tick and return its time. A missed tick runs at once; a request to
         run now restarts the period."""
         now = self._clock.monotonic()
+        # Counted from the due time, not from now: a slow probe does not shift the later ones.
         if (following := due + period) <= now:
             worker.log.due = now
             return now - (now - due) % period
@@ -193,6 +196,7 @@ class Prober:
     async def _try(
         self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
     ) -> ProbeOutcome:
+        # An error says nothing about the container. Only a repeated one is reported.
         for _ in range(TRIES - 1):
             outcome = await self._handlers.run(worker.pod, container, container_id, probe)
             if outcome.verdict is not ProbeVerdict.ERROR:
@@ -220,6 +224,7 @@ class Prober:
         rules: Rules,
     ) -> None:
         kind = worker.kind
+        # No failure, or a restart of the engine would restart containers that are well.
         if outcome.verdict is ProbeVerdict.NO_ENGINE:
             _LOG.debug("%s probe of %s: %s", kind, pod_ref(worker.pod), outcome.text)
             return
@@ -351,6 +356,8 @@ class Prober:
 
     def _known_good(self, kind: ProbeKind, uid: str, container_id: str) -> bool:
         """Return whether an earlier kubelet recorded this instance as started or ready."""
+        # Liveness begins with success anyway. The others begin with failure: a restarted kubelet
+        # would report running pods as not ready.
         if kind is ProbeKind.LIVENESS or (record := self._recorded(uid)) is None:
             return False
         every = (*record.status.initContainerStatuses, *record.status.containerStatuses)

@@ -125,9 +125,12 @@ class Resizes:
     async def retry(self) -> None:
         """Try all pending resizes: first those that do not increase requests, then by priority and
         QoS class, then those that have waited longest."""
+        # One after the other: two resizes that each fit may not fit together.
         async with self._lock:
             pending = [pod for uid in self._pending if (pod := self._find(uid)) is not None]
             pending.sort(key=self._rank)
+            # `_try` queues again what is deferred; after an error, what was not tried must not be
+            # lost.
             self._pending = []
             for index, pod in enumerate(pending):
                 try:
@@ -160,6 +163,7 @@ class Resizes:
             self._allocations.allocate(pod)
             self._admission.mark_admitted(pod)
             self._conditions.clear_pending(uid)
+            # Cleared before it is set: otherwise it would keep the generation of the resize before.
             self._conditions.clear_in_progress(uid)
             self._conditions.set_in_progress(uid, generation)
             message = resize_message(STARTED, pod, generation=generation)
@@ -170,6 +174,7 @@ class Resizes:
 
     def _defer(self, pod: Pod, verdict: AdmitResult, generation: int) -> None:
         infeasible = verdict.reason == INFEASIBLE
+        # An infeasible one is not tried again: the end of other pods does not help it.
         if not infeasible:
             self._pending.append(pod.metadata.uid)
         _LOG.info("%s is not resized: %s", pod_ref(pod), verdict.message)
@@ -269,6 +274,7 @@ class ResizeConditions:
         fresh = self._condition(PENDING, conditions.pending, reason, message, generation)
         self._known[uid] = replace(conditions, pending=fresh)
         old = conditions.pending
+        # The message is not compared: the amounts in it may differ at each retry.
         return old is None or (old.reason, old.observedGeneration) != (
             reason,
             fresh.observedGeneration,
@@ -359,6 +365,8 @@ class ResizeActuator:
 
     async def _memory_problem(self, pod: Pod, updates: Sequence[ContainerUpdate]) -> str:
         held = self._with_applied(pod)
+        # Below what it uses, the kernel would kill the container. The usage is asked for only then,
+        # because that is expensive.
         if not lowers_memory(pod, held, updates):
             return ""
         stats = await self._runtime.stats()

@@ -153,11 +153,11 @@ class _Search:
             if self.needed >= topology.cpus_per_cache:
                 whole = topology.in_caches
                 free = [
-                    one
-                    for one in self._sorted_caches()
-                    if len(whole((one,), self._free)) == len(whole((one,)))
+                    cache
+                    for cache in self._sorted_caches()
+                    if len(whole((cache,), self._free)) == len(whole((cache,)))
                 ]
-                self._take_whole(whole((one,)) for one in free)
+                self._take_whole(whole((cache,)) for cache in free)
             if self.needed < 1:
                 return
             self._take_part_of_cache(cache)
@@ -252,7 +252,7 @@ class _Search:
         return self.topology.in_sockets((socket,), self._free)
 
     def _by_free(self, ids: Iterable[int], free: Callable[[int], CpuSet]) -> list[int]:
-        return sorted(ids, key=lambda one: (len(free(one)), one))
+        return sorted(ids, key=lambda id_: (len(free(id_)), id_))
 
     def numa_nodes_needed(self, group: int) -> range:
         """Return the numbers of NUMA nodes to try."""
@@ -325,7 +325,7 @@ def _deviation(values: Iterable[int]) -> float:
     """Return the standard deviation, rounded to three places in both steps as the kubelet does."""
     numbers = list(values)
     mean = _round(sum(numbers) / len(numbers))
-    return _round(math.sqrt(sum((one - mean) ** 2 for one in numbers) / len(numbers)))
+    return _round(math.sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers)))
 
 
 def _round(value: float) -> float:

@@ -59,16 +59,16 @@ class CpuPolicyOptions:
 
 def cpu_policy_options(options: Mapping[str, str]) -> CpuPolicyOptions:
     """Read the options. Raises `PodtuiError` with the kubelet's texts."""
-    known = {name.replace("_", "-") for name in CpuPolicyOptions.__slots__}
+    names = {name.replace("_", "-") for name in CpuPolicyOptions.__slots__}
     values: dict[str, bool] = {}
     for name, text in options.items():
-        if name not in known:
+        if name not in names:
             raise PodtuiError(f'unknown CPU Manager Policy option: "{name}"')
         values[name] = parse_bool(name, text)
-    for one, other in _CONFLICTS:
-        if values.get(one) and values.get(other):
+    for option, other in _CONFLICTS:
+        if values.get(option) and values.get(other):
             raise PodtuiError(
-                f"static policy options {one} and {other} can not be used at the same time"
+                f"static policy options {option} and {other} can not be used at the same time"
             )
     return CpuPolicyOptions(**{name.replace("-", "_"): value for name, value in values.items()})
 
@@ -159,17 +159,17 @@ class CpuManager:
         CPU_REQUESTS.inc()
         self._check_smt(requested)
         uid = pod.metadata.uid
-        found = self.exclusive(uid, container.name)
-        if not found:
+        cpus = self.exclusive(uid, container.name)
+        if not cpus:
             try:
-                found = self._take(requested, affinity.nodes, self._reusable_of(pod))
+                cpus = self._take(requested, affinity.nodes, self._reusable_of(pod))
             except NotEnoughCpus as error:
                 raise AllocationError(str(error)) from error
-            self.state.shared -= found
-            self.state.exclusive.setdefault(uid, {})[container.name] = found
+            self.state.shared -= cpus
+            self.state.exclusive.setdefault(uid, {})[container.name] = cpus
         reusable = self._reusable_of(pod)
         once = container in pod.spec.initContainers and not is_sidecar(container)
-        self._reusable = (uid, reusable | found if once else reusable - found)
+        self._reusable = (uid, reusable | cpus if once else reusable - cpus)
 
     def release(self, uid: str) -> None:
         """Give the CPUs of a pod back to the shared ones."""
@@ -267,7 +267,7 @@ class CpuManager:
                 f'not all reserved cpus: "{format_cpu_set(reserved)}" are present in '
                 f'defaultCpuSet: "{shared}"'
             )
-        known = state.shared
+        assigned = state.shared
         for uid, containers in state.exclusive.items():
             for name, cpus in containers.items():
                 if cpus & state.shared:
@@ -275,11 +275,11 @@ class CpuManager:
                         f'pod: {uid}, container: {name} cpuset: "{format_cpu_set(cpus)}" overlaps '
                         f'with default cpuset "{shared}"'
                     )
-                known |= cpus
-        if known != usable:
+                assigned |= cpus
+        if assigned != usable:
             raise PodtuiError(
                 f'current set of available CPUs "{format_cpu_set(usable)}" doesn\'t match with '
-                f'CPUs in state "{format_cpu_set(known)}"'
+                f'CPUs in state "{format_cpu_set(assigned)}"'
             )
 
 
@@ -342,4 +342,6 @@ def pod_exclusive_cpus(pod: Pod) -> int:
             sidecars += count
         else:
             peak = max(peak, sidecars + count)
-    return max(peak, sidecars + sum(exclusive_cpus(pod, one) for one in pod.spec.containers))
+    return max(
+        peak, sidecars + sum(exclusive_cpus(pod, container) for container in pod.spec.containers)
+    )

@@ -74,7 +74,9 @@ class CpuTopology:
 
     def _select(self, among: CpuSet | None, matches: Callable[[Cpu], bool]) -> CpuSet:
         cpus = self.cpus
-        return frozenset(one for one in (cpus if among is None else among) if matches(cpus[one]))
+        return frozenset(
+            number for number in (cpus if among is None else among) if matches(cpus[number])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +115,15 @@ def read_machine_topology(sysfs: Path = SYSFS) -> MachineTopology:
 
 
 def _numbered(folder: Path, prefix: str) -> list[Path]:
-    found = [one for one in folder.glob(f"{prefix}*") if one.name.removeprefix(prefix).isdigit()]
-    return sorted(found, key=lambda one: int(one.name.removeprefix(prefix)))
+    paths = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
+    return sorted(paths, key=lambda path: int(path.name.removeprefix(prefix)))
 
 
 def _cpu(number: int, path: Path, numa: int) -> Cpu:
     topology = path / "topology"
     siblings = parse_cpu_set((topology / "thread_siblings_list").read_text())
     socket = max(int((topology / "physical_package_id").read_text()), 0)
-    caches = [one for one in _numbered(path / "cache", "index") if _level(one) == 3]
+    caches = [cache for cache in _numbered(path / "cache", "index") if _level(cache) == 3]
     cache = int((caches[0] / "id").read_text()) if caches else socket
     return Cpu(core=min(siblings | {number}), socket=socket, numa=numa, cache=cache)
 
@@ -136,13 +138,13 @@ def _level(cache: Path) -> int:
 def _numa_node(number: int, path: Path) -> NumaNode:
     memory = 0
     for line in (path / "meminfo").read_text().splitlines():
-        words = line.split()
-        if len(words) >= 4 and words[2] == "MemTotal:":
-            memory = int(words[3]) * 1024
+        tokens = line.split()
+        if len(tokens) >= 4 and tokens[2] == "MemTotal:":
+            memory = int(tokens[3]) * 1024
     pages: dict[str, int] = {}
-    for one in sorted((path / "hugepages").glob("hugepages-*kB")):
-        size = int(one.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
-        count = int((one / "nr_hugepages").read_text())
+    for pool in sorted((path / "hugepages").glob("hugepages-*kB")):
+        size = int(pool.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+        count = int((pool / "nr_hugepages").read_text())
         pages[f"hugepages-{_binary(size)}"] = count * size
     distances = tuple(int(word) for word in (path / "distance").read_text().split())
     return NumaNode(number, memory, pages, distances)

@@ -166,7 +166,7 @@ class MemoryManager:
             preferred, nodes = best.preferred, best.nodes or Nodes()
         if not self._have_free(nodes, requested):
             hints = self._calculate(pod, requested)
-            wider = [one for one in hints.get("memory", ()) if one.nodes and nodes <= one.nodes]
+            wider = [hint for hint in hints.get("memory", ()) if hint.nodes and nodes <= hint.nodes]
             if not wider:
                 raise AllocationError(
                     "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
@@ -254,8 +254,8 @@ class MemoryManager:
         once = container in pod.spec.initContainers and not is_sidecar(container)
         for block in blocks:
             key = (block.nodes, block.resource)
-            known = self._reusable.get(key, 0)
-            self._reusable[key] = max(known, block.size) if once else max(known - block.size, 0)
+            size = self._reusable.get(key, 0)
+            self._reusable[key] = max(size, block.size) if once else max(size - block.size, 0)
 
     def _shrink_init_containers(
         self, pod: Pod, container: Container, blocks: Iterable[Block]
@@ -270,12 +270,12 @@ class MemoryManager:
                 if is_sidecar(earlier):
                     continue
                 kept: list[Block] = []
-                for one in of_pod.get(earlier.name, []):
+                for allocated in of_pod.get(earlier.name, []):
                     shared = 0
-                    if (one.resource, one.nodes) == (block.resource, block.nodes):
-                        shared = min(one.size, left)
+                    if (allocated.resource, allocated.nodes) == (block.resource, block.nodes):
+                        shared = min(allocated.size, left)
                     left -= shared
-                    kept.append(Block(one.nodes, one.resource, one.size - shared))
+                    kept.append(Block(allocated.nodes, allocated.resource, allocated.size - shared))
                 if earlier.name in of_pod:
                     of_pod[earlier.name] = kept
 
@@ -283,7 +283,7 @@ class MemoryManager:
 
     def _machine(self) -> dict[int, NumaState]:
         """Return the state without allocations."""
-        found: dict[int, NumaState] = {}
+        states: dict[int, NumaState] = {}
         for node in self._numa:
             reserved = self._reserved.get(node.id, {})
             tables = {
@@ -292,8 +292,8 @@ class MemoryManager:
             }
             usable = node.memory - sum(node.hugepages.values())
             tables["memory"] = _table(node.memory, reserved.get("memory", 0), usable)
-            found[node.id] = NumaState(tables, frozenset((node.id,)))
-        return found
+            states[node.id] = NumaState(tables, frozenset((node.id,)))
+        return states
 
     def _check_state(self) -> None:
         expected = self._machine()
@@ -311,7 +311,7 @@ class MemoryManager:
                     where = f"[memorymanager] (pod: {uid}, container: {name}) the memory assignment"
                     if not block.nodes <= expected.keys():
                         raise PodtuiError(f"{where} uses the NUMA that does not exist")
-                    if any(block.resource not in expected[one].tables for one in block.nodes):
+                    if any(block.resource not in expected[number].tables for number in block.nodes):
                         raise PodtuiError(f"{where} uses memory resource that does not exist")
                     self._reserve(expected, block, block.size)
         if not _are_equal(state.numa, expected):
@@ -325,12 +325,12 @@ def _table(total: int, reserved: int, usable: int) -> MemoryTable:
     return MemoryTable(total, reserved, allocatable, 0, allocatable)
 
 
-def _are_equal(one: Mapping[int, NumaState], other: Mapping[int, NumaState]) -> bool:
+def _are_equal(states: Mapping[int, NumaState], other: Mapping[int, NumaState]) -> bool:
     """Compare states by groups of NUMA nodes: inside a group, the order of allocations decides
     which node has how much."""
-    if one.keys() != other.keys():
+    if states.keys() != other.keys():
         return False
-    for node, state in one.items():
+    for node, state in states.items():
         expected = other[node]
         if (state.assignments, state.cells) != (expected.assignments, expected.cells):
             return False
@@ -344,7 +344,7 @@ def _are_equal(one: Mapping[int, NumaState], other: Mapping[int, NumaState]) -> 
             for column in ("free", "reserved"):
                 sums = [
                     sum(getattr(each[cell].tables[name], column) for cell in state.cells)
-                    for each in (one, other)
+                    for each in (states, other)
                 ]
                 if sums[0] != sums[1]:
                     return False
@@ -388,10 +388,10 @@ def pod_memory_requests(pod: Pod) -> dict[str, int]:
 
 def _hints_of_existing(blocks: Iterable[Block], requested: Amounts) -> Hints:
     """Return the hints of an existing allocation; none if it is not for this request."""
-    found = {block.resource: block for block in blocks}
-    if {name: block.size for name, block in found.items()} != dict(requested):
+    by_resource = {block.resource: block for block in blocks}
+    if {name: block.size for name, block in by_resource.items()} != dict(requested):
         return {}
-    return {name: [Hint(block.nodes, True)] for name, block in found.items()}
+    return {name: [Hint(block.nodes, True)] for name, block in by_resource.items()}
 
 
 def _best(hints: Iterable[Hint]) -> Hint:

@@ -199,12 +199,12 @@ class ResourceManagers:
 
     def keep_only(self, uids: Collection[str]) -> None:
         """Release the resources of all other pods."""
-        known: set[str] = set()
+        allocated: set[str] = set()
         if self.cpus is not None:
-            known |= self.cpus.state.exclusive.keys()
+            allocated |= self.cpus.state.exclusive.keys()
         if self.memory is not None:
-            known |= self.memory.state.blocks.keys()
-        for uid in known.difference(uids):
+            allocated |= self.memory.state.blocks.keys()
+        for uid in allocated.difference(uids):
             self.release(uid)
 
     def resize_problem(self, pod: Pod, allocated: Pod) -> str:
@@ -237,7 +237,7 @@ class ResourceManagers:
         return Placement(format_cpu_set(cpus), format_cpu_set(mems), bool(exclusive))
 
     def _providers(self) -> list[HintProvider]:
-        return [one for one in (self.cpus, self.memory) if one is not None]
+        return [manager for manager in (self.cpus, self.memory) if manager is not None]
 
     def _release(self, uid: str) -> None:
         for provider in (self.cpus, self.memory):
@@ -291,18 +291,18 @@ class ResourceManagers:
         if manager is None:
             return
         running = list(self._containers())
-        for one in running:
-            wanted = manager.cpus(one.uid, one.name)
-            if not wanted or self._placed.get(one.id) == wanted:
+        for container in running:
+            wanted = manager.cpus(container.uid, container.name)
+            if not wanted or self._placed.get(container.id) == wanted:
                 continue
             resources = Resources(cpuset_cpus=format_cpu_set(wanted))
             try:
-                await self._runtime.update_container(one.id, resources)
+                await self._runtime.update_container(container.id, resources)
             except EngineError as error:
-                _LOG.warning("the CPUs of container %s are not set: %s", one.name, error)
+                _LOG.warning("the CPUs of container %s are not set: %s", container.name, error)
                 continue
-            self._placed[one.id] = wanted
-        ids = {one.id for one in running}
+            self._placed[container.id] = wanted
+        ids = {container.id for container in running}
         self._placed = {id: cpus for id, cpus in self._placed.items() if id in ids}
 
     # --- state files
@@ -337,14 +337,14 @@ class ResourceManagers:
         await asyncio.to_thread(_write_files, self._files())
 
     def _files(self) -> list[tuple[Path, bytes]]:
-        found: list[tuple[Path, bytes]] = []
+        files: list[tuple[Path, bytes]] = []
         if self._root is not None and self.cpus is not None:
             content = _CpuFile.of(self.cpus.state)
-            found.append((self._root / CPU_STATE_FILE, msgspec.json.encode(content)))
+            files.append((self._root / CPU_STATE_FILE, msgspec.json.encode(content)))
         if self._root is not None and self.memory is not None:
             file = _MemoryFile.of(self.memory.state)
-            found.append((self._root / MEMORY_STATE_FILE, msgspec.json.encode(file)))
-        return found
+            files.append((self._root / MEMORY_STATE_FILE, msgspec.json.encode(file)))
+        return files
 
 
 # --- settings
@@ -384,25 +384,27 @@ def _most_numa_nodes(name: str, text: str) -> int:
 
 def _reserved(config: KubeletConfig, resource: str) -> int:
     """Return ``systemReserved`` and ``kubeReserved`` of a resource: millicores or bytes."""
-    found = (each.get(resource) for each in (config.system_reserved, config.kube_reserved))
-    quantities = [parse_quantity(text) for text in found if text is not None]
-    return sum(one.milli_value() if resource == "cpu" else one.value() for one in quantities)
+    texts = (each.get(resource) for each in (config.system_reserved, config.kube_reserved))
+    quantities = [parse_quantity(text) for text in texts if text is not None]
+    return sum(
+        quantity.milli_value() if resource == "cpu" else quantity.value() for quantity in quantities
+    )
 
 
 def reserved_memory_of(config: KubeletConfig, machine: MachineTopology) -> Reserved:
     """Return ``reservedMemory`` in bytes. Raises `PodtuiError` unless its sum by resource is what
     ``systemReserved``, ``kubeReserved`` and ``evictionHard`` reserve, as the kubelet demands."""
-    found: dict[int, dict[str, int]] = {}
+    by_node: dict[int, dict[str, int]] = {}
     for node, limits in config.reserved_memory:
-        if node not in {one.id for one in machine.numa}:
+        if node not in {numa.id for numa in machine.numa}:
             raise PodtuiError(
                 f"the reserved memory configuration references a NUMA node {node} that does not "
                 "exist on this machine"
             )
-        found[node] = {name: parse_quantity(text).value() for name, text in limits.items()}
-    resources = {"memory"} | {name for limits in found.values() for name in limits}
+        by_node[node] = {name: parse_quantity(text).value() for name, text in limits.items()}
+    resources = {"memory"} | {name for limits in by_node.values() for name in limits}
     for resource in sorted(resources):
-        total = sum(limits.get(resource, 0) for limits in found.values())
+        total = sum(limits.get(resource, 0) for limits in by_node.values())
         expected = _reserved(config, resource)
         if resource == "memory":
             expected += _eviction_memory(config, machine)
@@ -411,7 +413,7 @@ def reserved_memory_of(config: KubeletConfig, machine: MachineTopology) -> Reser
                 f'the total amount "{total}" of type "{resource}" is not equal to the value '
                 f'"{expected}" determined by Node Allocatable feature'
             )
-    return found
+    return by_node
 
 
 def _eviction_memory(config: KubeletConfig, machine: MachineTopology) -> int:
@@ -494,7 +496,9 @@ class _MemoryFile(Struct):
         }
         entries = {
             uid: {
-                name: [_BlockFile(sorted(one.nodes), one.resource, one.size) for one in blocks]
+                name: [
+                    _BlockFile(sorted(block.nodes), block.resource, block.size) for block in blocks
+                ]
                 for name, blocks in containers.items()
             }
             for uid, containers in state.blocks.items()
@@ -506,9 +510,13 @@ class _MemoryFile(Struct):
             number: NumaState(
                 {
                     name: MemoryTable(
-                        one.total, one.systemReserved, one.allocatable, one.reserved, one.free
+                        table.total,
+                        table.systemReserved,
+                        table.allocatable,
+                        table.reserved,
+                        table.free,
                     )
-                    for name, one in node.memoryMap.items()
+                    for name, table in node.memoryMap.items()
                 },
                 frozenset(node.cells),
                 node.numberOfAssignments,
@@ -517,7 +525,9 @@ class _MemoryFile(Struct):
         }
         blocks = {
             uid: {
-                name: [Block(frozenset(one.numaAffinity), one.type, one.size) for one in each]
+                name: [
+                    Block(frozenset(block.numaAffinity), block.type, block.size) for block in each
+                ]
                 for name, each in containers.items()
             }
             for uid, containers in self.entries.items()

@@ -77,9 +77,11 @@ class TopologyManager:
             return
         of_pod = None
         if self.scope == "pod":
-            of_pod = self._affinity([one.pod_hints(pod) for one in providers])
+            of_pod = self._affinity([provider.pod_hints(pod) for provider in providers])
         for container in containers:
-            affinity = of_pod or self._affinity([one.hints(pod, container) for one in providers])
+            affinity = of_pod or self._affinity(
+                [provider.hints(pod, container) for provider in providers]
+            )
             _allocate(pod, container, affinity, providers)
 
     def _affinity(self, proposals: Sequence[Hints]) -> Hint:
@@ -93,7 +95,7 @@ class TopologyManager:
         lists = list(_by_resource(proposals))
         single = self.policy == "single-numa-node"
         if single:
-            lists = [[one for one in hints if _fits_one_node(one)] for hints in lists]
+            lists = [[hint for hint in hints if _fits_one_node(hint)] for hints in lists]
         every = frozenset(node.id for node in self.numa)
         best: Hint | None = None
         widest = max((_least_nodes(hints) for hints in lists), default=0)
@@ -132,7 +134,7 @@ class TopologyManager:
     def _distance(self, nodes: Nodes) -> float:
         """Return the mean distance between NUMA nodes."""
         of = {node.id: node.distances for node in self.numa}
-        total = sum(of[one][other] for one in nodes for other in nodes)
+        total = sum(of[node][other] for node in nodes for other in nodes)
         return total / len(nodes) ** 2
 
 
@@ -150,11 +152,11 @@ def numa_sets(nodes: Iterable[int]) -> Iterator[Nodes]:
         yield from map(frozenset, combinations(ordered, size))
 
 
-def is_narrower(one: Nodes, other: Nodes) -> bool:
-    """Return True if ``one`` has fewer nodes or, with equally many, lower-numbered ones."""
-    if len(one) != len(other):
-        return len(one) < len(other)
-    return sum(1 << node for node in one) < sum(1 << node for node in other)
+def is_narrower(nodes: Nodes, other: Nodes) -> bool:
+    """Return True if ``nodes`` has fewer nodes or, with equally many, lower-numbered ones."""
+    if len(nodes) != len(other):
+        return len(nodes) < len(other)
+    return sum(1 << node for node in nodes) < sum(1 << node for node in other)
 
 
 def _by_resource(proposals: Sequence[Hints]) -> Iterator[Sequence[Hint]]:
@@ -170,7 +172,7 @@ def _fits_one_node(hint: Hint) -> bool:
 
 
 def _least_nodes(hints: Sequence[Hint]) -> int:
-    return min((len(one.nodes) for one in hints if one.nodes is not None), default=0)
+    return min((len(hint.nodes) for hint in hints if hint.nodes is not None), default=0)
 
 
 def _merged(every: Nodes, permutation: Sequence[Hint]) -> Hint:

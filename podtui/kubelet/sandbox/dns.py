@@ -172,21 +172,21 @@ def parse_resolv_conf(text: str) -> DnsConfig:
     searches: tuple[str, ...] = ()
     options: dict[str, str] = {}
     for line in text.split("\n"):
-        words = line.split()
-        if not words or words[0].startswith("#"):
+        tokens = line.split()
+        if not tokens or tokens[0].startswith("#"):
             continue
-        match words[0]:
+        match tokens[0]:
             case "nameserver":
-                if len(words) < 2:
+                if len(tokens) < 2:
                     raise ValueError(
                         "Encountered error while parsing resolv conf file."
                         " Error: nameserver list is empty "
                     )
-                servers.append(words[1])
+                servers.append(tokens[1])
             case "search":
-                searches = tuple(word.removesuffix(".") for word in words[1:] if word != ".")
+                searches = tuple(token.removesuffix(".") for token in tokens[1:] if token != ".")
             case "options":
-                options |= {_option_name(word): word for word in words[1:]}
+                options |= {_option_name(token): token for token in tokens[1:]}
             case _:
                 pass
     return DnsConfig(servers=tuple(servers), searches=searches, options=tuple(options.values()))

@@ -80,8 +80,8 @@ class _Ring:
     def add(self, at: int, values: Sequence[float], kept: int) -> None:
         if len(self.times) >= kept:
             # Drop a quarter at once: moving all points for each new one would cost more.
-            for one in (self.times, *self.columns):
-                del one[: kept // 4]
+            for points in (self.times, *self.columns):
+                del points[: kept // 4]
         self.times.append(at)
         for column, value in zip(self.columns, values, strict=True):
             column.append(value)
@@ -146,8 +146,8 @@ class _Track:
         if not self.rings[number].times or at > self.rings[number].times[-1]:
             self.rings[number].add(at, values, LEVELS[number].kept)
         for beyond in range(number + 1, len(LEVELS)):
-            known = self.rings[beyond].times
-            if not known or at >= known[-1] + LEVELS[beyond].spacing:
+            times = self.rings[beyond].times
+            if not times or at >= times[-1] + LEVELS[beyond].spacing:
                 self.fold(beyond, at, values)
 
     def points(self, since: float, span: float) -> Points:
@@ -176,8 +176,8 @@ class _Track:
         return Points(
             tuple(at for ring, begin, end in parts for at in ring.times[begin:end]),
             tuple(
-                tuple(v for ring, begin, end in parts for v in ring.columns[place][begin:end])
-                for place in range(self.width)
+                tuple(v for ring, begin, end in parts for v in ring.columns[index][begin:end])
+                for index in range(self.width)
             ),
         )
 
@@ -305,9 +305,9 @@ class UsageBook:
         wanted = [row for row in rows if row.level in _oldest(now) and row.at <= now]
         wanted.sort(key=lambda row: (-row.level, row.at))
         for number, row in enumerate(wanted):
-            found = decode(row) if row.at >= _oldest(now)[row.level] else None
-            if found is not None:
-                self._history.restore(found)
+            points = decode(row) if row.at >= _oldest(now)[row.level] else None
+            if points is not None:
+                self._history.restore(points)
             if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
 

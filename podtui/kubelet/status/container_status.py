@@ -157,6 +157,8 @@ def _state(instance: ObservedContainer, context: _Context, was_running: bool) ->
 
 def _base(container: Container, context: _Context, init: bool) -> ContainerStatus:
     """Return the status of a container that the runtime does not know."""
+    # A container without an instance may have run: instances are removed on purpose, and get lost.
+    # The last status decides, so that a container that ran does not appear as a new one.
     has_init = bool(context.pod.spec.initContainers)
     status = ContainerStatus(
         name=container.name,
@@ -209,6 +211,7 @@ def _from_runtime(
         last = _state(before, context, was_running=False)
         if last.waiting is not None:
             last = ContainerState()
+    # The instance before is gone, but the last status of this instance still has its end.
     elif old is not None and newest.restart_count and old.restartCount == newest.restart_count:
         last = old.lastState
     unknown_end = newest.state is Observed.UNKNOWN and was_running
@@ -253,6 +256,7 @@ def _started(container: Container, newest: ObservedContainer | None, context: _C
         return False
     if container.startupProbe is None:
         return True
+    # Without a result, as after a restart of the kubelet, an instance stays what it was.
     result = context.view.probes.startup.get(newest.id)
     if result is not None:
         return result is ProbeResult.SUCCESS
@@ -280,6 +284,8 @@ def _status(container: Container, context: _Context, init: bool) -> ContainerSta
         status = _base(container, context, init)
     else:
         status = _from_runtime(container, newest, seen[1] if len(seen) > 1 else None, context)
+    # A failed start is remembered until one succeeds. It explains the state only as long as the
+    # container is to be started at all.
     cached = context.view.waiting.get(container.name)
     if cached is not None and _to_be_started(container, newest, context, init):
         last = status.state if status.state.terminated is not None else status.lastState
@@ -380,6 +386,7 @@ def container_resources_status(
     as requested.
     """
     allocated = canonical_resources(container.resources)
+    # A container that does not run has no resources in effect: it would start with these.
     if newest.state is not Observed.RUNNING:
         return allocated
     request, limit, memory = _engine_amounts(newest.resources)

@@ -102,6 +102,8 @@ def pod_status(
         terminal=terminal,
     )
     reason, message = "", ""
+    # Ended is final, whatever is observed later. After a restart of the kubelet, the record of an
+    # API pod still has the phase.
     source = previous if previous is not None and previous.phase in TERMINAL else pod.status
     if source.phase in TERMINAL:
         phase, reason, message = source.phase, source.reason, source.message
@@ -179,6 +181,7 @@ def status_ended_by(
             message=disruption,
             lastTransitionTime=rfc3339(now),
         )
+        # The order of a kubelet: conditions of other components, this one, its own.
         others = [condition for condition in conditions if condition.type != DISRUPTION_TARGET]
         foreign = sum(1 for condition in others if condition.type not in OWNED)
         conditions = (*others[:foreign], mark, *others[foreign:])
@@ -232,6 +235,8 @@ def final_status(pod: Pod, status: PodStatus) -> PodStatus:
     started = (index for index, container in enumerate(init) if _ever_started(container))
     reached = max(started, default=0)
     phase = status.phase
+    # Nothing can run any more, so that an API pod must not appear to wait. A static pod that is
+    # removed keeps its phase (kubelet.md §0.4).
     if phase not in TERMINAL and not is_static(pod):
         phase = FAILED
     regular = status.containerStatuses
@@ -294,6 +299,8 @@ def merge_readiness(
         ),
         containerStatuses=_with_container(status.containerStatuses, container_id, ready=is_ready),
     )
+    # Nothing was observed since the last pass: what the conditions depend on is read from those
+    # that it left, and only the two that depend on readiness are replaced.
     kept = {condition.type: condition for condition in status.conditions}
     fresh = pod_conditions(
         pod,

@@ -52,7 +52,7 @@ class Documents:
         """Return the documents that the pod refers to now."""
         config_maps: dict[tuple[str, str], ConfigMap] = {}
         secrets: dict[tuple[str, str], Secret] = {}
-        for key in references(pod).found:
+        for key in references(pod).keys:
             document = await self._get(key, folder=is_static(pod))
             if isinstance(document, ConfigMap):
                 config_maps[key[1:]] = document

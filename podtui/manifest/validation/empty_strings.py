@@ -34,10 +34,10 @@ def written_empties(tree: Tree) -> list[FieldError]:
     spec = cast(Tree, tree.get("spec", {}))
     return [
         error
-        for struct, path, found in _objects(spec, v1.PodSpec, "spec")
-        for field, value in found.items()
+        for struct, path, tree in _objects(spec, v1.PodSpec, "spec")
+        for field, value in tree.items()
         if value in ("", []) and (rule := _RULES.get((struct.__name__, field))) is not None
-        for error in rule(f"{path}.{field}", found, spec)
+        for error in rule(f"{path}.{field}", tree, spec)
     ]
 
 
@@ -46,9 +46,9 @@ def _objects(
 ) -> Iterator[tuple[type[v1.Struct], str, Tree]]:
     """Yield an object and all objects inside it, each with its type and its path."""
     yield struct, path, tree
-    known = fields(struct)
+    members = fields(struct)
     for name, value in tree.items():
-        shape = known[name].shape
+        shape = members[name].shape
         if isinstance(value, dict) and shape.struct is not None:
             yield from _objects(cast(Tree, value), shape.struct, f"{path}.{name}")
         elif isinstance(value, list) and shape.form is Form.LIST:
@@ -64,18 +64,18 @@ def _items(
             yield from _objects(entry, struct, f"{path}[{index}]")
 
 
-def _one_of(known: tuple[str, ...]) -> Rule:
+def _one_of(choices: tuple[str, ...]) -> Rule:
     def rule(path: str, holder: Tree, spec: Tree) -> Errors:
-        yield not_supported(path, "", known)
+        yield not_supported(path, "", choices)
 
     return rule
 
 
-def _mount_option(known: tuple[str, ...]) -> Rule:
+def _mount_option(choices: tuple[str, ...]) -> Rule:
     def rule(path: str, holder: Tree, spec: Tree) -> Errors:
         # The API server omits the mount's index.
         parent, _, field = path.rpartition(".")
-        yield not_supported(f"{parent[: parent.rindex('[')]}.{field}", "", known, at=path)
+        yield not_supported(f"{parent[: parent.rindex('[')]}.{field}", "", choices, at=path)
 
     return rule
 
@@ -148,7 +148,7 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("PodSpec", "hostnameOverride"): _hostname_override,
     ("PodSpec", "runtimeClassName"): _name,
     ("PodSpec", "preemptionPolicy"): _required,
-    **{("PodSecurityContext", name): _one_of(known) for name, known in security.POLICIES},
+    **{("PodSecurityContext", name): _one_of(choices) for name, choices in security.POLICIES},
     ("SecurityContext", "procMount"): _one_of(security.PROC_MOUNTS),
     ("WindowsSecurityContextOptions", "gmsaCredentialSpecName"): _name,
     ("WindowsSecurityContextOptions", "gmsaCredentialSpec"): _bad(

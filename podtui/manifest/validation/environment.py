@@ -105,8 +105,8 @@ def split_subscript(field: str) -> tuple[str, str | None]:
     return field, None
 
 
-def field_ref(ref: ObjectFieldSelector, known: tuple[str, ...], path: str) -> Errors:
-    """``known`` are the fields that are supported here."""
+def field_ref(ref: ObjectFieldSelector, supported: tuple[str, ...], path: str) -> Errors:
+    """``supported`` are the fields that are allowed here."""
     if not ref.apiVersion:
         yield required(f"{path}.apiVersion")
         return
@@ -129,8 +129,8 @@ def field_ref(ref: ObjectFieldSelector, known: tuple[str, ...], path: str) -> Er
         key = subscript.lower() if field == "metadata.annotations" else subscript
         at = f"{path}.fieldPath"
         yield from invalid_each(path, key, formats.qualified_name(key), at=at)
-    elif field not in known:
-        yield not_supported(f"{path}.fieldPath", field, known, plain=True)
+    elif field not in supported:
+        yield not_supported(f"{path}.fieldPath", field, supported, plain=True)
 
 
 def resource_field_ref(ref: ResourceFieldSelector, path: str, *, in_volume: bool = False) -> Errors:
@@ -150,17 +150,17 @@ def _divisor(ref: ResourceFieldSelector, path: str) -> Errors:
         yield invalid(path, ref.divisor, "must be a valid resource quantity")
         return
     kind = ref.resource.partition(".")[2]
-    known = ref.resource in RESOURCE_FIELDS or ref.resource.startswith(_HUGE_PAGE_FIELDS)
-    if not divisor or not known:
+    is_measured = ref.resource in RESOURCE_FIELDS or ref.resource.startswith(_HUGE_PAGE_FIELDS)
+    if not divisor or not is_measured:
         return
     if kind == "cpu":
-        allowed, words = _CPU_DIVISORS, "1m and 1 are supported with the cpu"
+        allowed, rule = _CPU_DIVISORS, "1m and 1 are supported with the cpu"
     else:
         what = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
         allowed = _BYTE_DIVISORS
-        words = f"{', '.join(allowed)} are supported with the {what.get(kind, 'hugepages')}"
+        rule = f"{', '.join(allowed)} are supported with the {what.get(kind, 'hugepages')}"
     if str(divisor) not in allowed:
-        yield invalid(path, ref.resource, f"only divisor's values {words} resource")
+        yield invalid(path, ref.resource, f"only divisor's values {rule} resource")
 
 
 def _key_ref(ref: ConfigMapKeySelector | SecretKeySelector, path: str) -> Errors:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from podtui.api import batch, policy, v1
+from podtui.api import batch, policy, rbac, v1
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -66,6 +66,7 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     batch.UncountedTerminatedPods: "Succeeded* Failed*",
     v1.LabelSelector: "matchLabels matchExpressions",
     v1.LabelSelectorRequirement: "key! operator! values",
+    rbac.RoleRef: "APIGroup Kind Name",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",
 }
 """The fields of objects as Go prints them, in order.
@@ -106,7 +107,7 @@ class FieldError:
     detail: str
     value: object | None = None
     at: str = ""
-    known: tuple[str, ...] | None = None
+    existing: tuple[str, ...] | None = None
     """For a reference that does not exist: the names that do."""
 
     @property
@@ -183,14 +184,14 @@ def _go_pairs(value: v1.Struct) -> Iterator[tuple[str, object]]:
     by_name = {name.lower(): name for name in value.__struct_fields__}
     for field in _GO_FIELDS.get(type(value), " ".join(value.__struct_fields__)).split():
         name = field.rstrip("*!")
-        found: object = getattr(value, by_name[name.lower()])
-        if isinstance(found, dict):
-            found = dict(sorted(cast("dict[str, Any]", found).items()))
-        unset = found is None or found in ("", (), {})
+        field_value: object = getattr(value, by_name[name.lower()])
+        if isinstance(field_value, dict):
+            field_value = dict(sorted(cast("dict[str, Any]", field_value).items()))
+        unset = field_value is None or field_value in ("", (), {})
         if field.endswith("*"):
-            yield name, None if unset else found
+            yield name, None if unset else field_value
         elif name[0].isupper() or field.endswith("!") or not unset:
-            yield name, found
+            yield name, field_value
 
 
 def required(path: str, detail: str = "", *, at: str = "") -> FieldError:
@@ -202,12 +203,12 @@ def invalid(path: str, value: object, detail: str, *, at: str = "") -> FieldErro
 
 
 def not_supported(
-    path: str, value: object, known: Sequence[str], *, at: str = "", plain: bool = False
+    path: str, value: object, supported: Sequence[str], *, at: str = "", plain: bool = False
 ) -> FieldError:
-    """``known`` is listed in the given order. ``plain``: the field is not an enum in Go."""
+    """``supported`` is listed in the given order. ``plain``: the field is not an enum in Go."""
     if isinstance(value, str) and not plain:
         value = GoText(value)
-    detail = "supported values: " + ", ".join(quoted(text) for text in known)
+    detail = "supported values: " + ", ".join(quoted(text) for text in supported)
     return FieldError(path, NOT_SUPPORTED, detail, value, at)
 
 
@@ -220,10 +221,10 @@ def duplicate(path: str, value: object, *, at: str = "") -> FieldError:
 
 
 def not_found(
-    path: str, value: object, known: Iterable[str], detail: str = "", *, at: str = ""
+    path: str, value: object, names: Iterable[str], detail: str = "", *, at: str = ""
 ) -> FieldError:
-    """``known`` are the valid names."""
-    return FieldError(path, NOT_FOUND, detail, value, at, tuple(known))
+    """``names`` are the valid names."""
+    return FieldError(path, NOT_FOUND, detail, value, at, tuple(names))
 
 
 def too_long(path: str, limit: int, *, at: str = "") -> FieldError:

@@ -34,7 +34,7 @@ class TextFormat:
     """A pattern, the message for a text that does not match, and the maximum length."""
 
     pattern: str
-    words: str
+    message: str
     examples: tuple[str, ...]
     limit: int = 0
     unit: str = "characters"
@@ -48,7 +48,7 @@ class TextFormat:
 
     def mismatch(self) -> str:
         examples = " or ".join(f"'{example}', " for example in self.examples)
-        return f"{self.words} (e.g. {examples}regex used for validation is '{self.pattern}')"
+        return f"{self.message} (e.g. {examples}regex used for validation is '{self.pattern}')"
 
     def length_problems(self, text: str) -> list[str]:
         if self.limit and size(text) > self.limit:
@@ -56,10 +56,10 @@ class TextFormat:
         return []
 
     def problems(self, text: str) -> list[str]:
-        found = self.length_problems(text)
+        problems = self.length_problems(text)
         if not self.matches(text):
-            found.append(self.mismatch())
-        return found
+            problems.append(self.mismatch())
+        return problems
 
 
 LABEL_NAME: Final = TextFormat(
@@ -206,12 +206,12 @@ def label_value(text: str) -> list[str]:
 
 def config_key(text: str) -> list[str]:
     """A key of a ConfigMap or a Secret, which is used as a file name."""
-    found = CONFIG_KEY.problems(text)
+    problems = CONFIG_KEY.problems(text)
     if text in (".", ".."):
-        found.append(f"must not be '{text}'")
+        problems.append(f"must not be '{text}'")
     elif text.startswith(".."):
-        found.append("must not start with '..'")
-    return found
+        problems.append("must not start with '..'")
+    return problems
 
 
 def env_name(text: str) -> list[str]:
@@ -239,7 +239,7 @@ def port_name(text: str) -> list[str]:
         ("--" in text, "must not contain consecutive hyphens"),
         (text[:1] == "-" or text[-1:] == "-", "must not begin or end with a hyphen"),
     )
-    return [words for broken, words in rules if broken]
+    return [message for broken, message in rules if broken]
 
 
 def sysctl_name(text: str) -> bool:

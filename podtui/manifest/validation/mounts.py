@@ -92,7 +92,7 @@ def devices(container: AnyContainer, volumes: Mapping[str, Volume], path: str) -
     names: set[str] = set()
     places: set[str] = set()
     for index, device in enumerate(container.volumeDevices):
-        name, place = f"{path}[{index}].name", f"{path}[{index}].devicePath"
+        name, device_path = f"{path}[{index}].name", f"{path}[{index}].devicePath"
         volume = volumes.get(device.name)
         if not device.name:
             yield required(name)
@@ -108,18 +108,18 @@ def devices(container: AnyContainer, volumes: Mapping[str, Volume], path: str) -
                 " for block mode",
             )
         if not device.devicePath:
-            yield required(place)
+            yield required(device_path)
         if device.devicePath in places:
-            yield invalid(place, device.devicePath, "must be unique")
+            yield invalid(device_path, device.devicePath, "must be unique")
         if ".." in device.devicePath.split("/"):
-            yield invalid(place, device.devicePath, "can not contain backsteps ('..')")
+            yield invalid(device_path, device.devicePath, "can not contain backsteps ('..')")
         else:
             places.add(device.devicePath)
         if device.name in mounted:
             yield invalid(name, device.name, "must not already exist in volumeMounts")
         if device.devicePath in mounted.values():
             yield invalid(
-                place, device.devicePath, "must not already exist as a path in volumeMounts"
+                device_path, device.devicePath, "must not already exist as a path in volumeMounts"
             )
         if device.name:
             names.add(device.name)

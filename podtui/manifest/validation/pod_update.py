@@ -47,6 +47,7 @@ _EPHEMERAL: Final = "spec.ephemeralContainers"
 
 def validate_update(new: Pod, old: Pod) -> Errors:
     """Check an update of the pod itself: only a few fields of the spec may change."""
+    # The same object: an update of the metadata alone. Its spec was validated before.
     if new.spec is old.spec:
         yield from known_annotations(new, "metadata.annotations")
         yield from _annotation_changes(new, old)
@@ -54,6 +55,7 @@ def validate_update(new: Pod, old: Pod) -> Errors:
     yield from _metadata_and_spec(new)
     yield from _annotation_changes(new, old)
     for field in ("containers", "initContainers"):
+        # After an added or removed container, the rules below could not pair old and new ones.
         stop = False
         for error in _container_changes(getattr(new.spec, field), getattr(old.spec, field), field):
             yield error
@@ -73,6 +75,7 @@ def validate_update(new: Pod, old: Pod) -> Errors:
             return
     yield from _toleration_changes(new.spec.tolerations, old.spec.tolerations)
     yield from _gate_changes(new.spec.schedulingGates, old.spec.schedulingGates)
+    # With the old values of all that may change, the rest must be equal.
     comparable = _with_old_mutables(new, old)
     if comparable != old.spec:
         diff = spec_diff(old.spec, comparable)
@@ -110,8 +113,8 @@ def _container_changes(new: Sequence[Container], old: Sequence[Container], field
 def _toleration_changes(new: Sequence[Toleration], old: Sequence[Toleration]) -> Errors:
     for toleration in old:
         same = (
-            structs.replace(toleration, tolerationSeconds=one.tolerationSeconds) == one
-            for one in new
+            structs.replace(toleration, tolerationSeconds=other.tolerationSeconds) == other
+            for other in new
         )
         if not any(same):
             yield forbidden(
@@ -122,9 +125,9 @@ def _toleration_changes(new: Sequence[Toleration], old: Sequence[Toleration]) ->
 
 
 def _gate_changes(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedulingGate]) -> Errors:
-    known = {gate.name for gate in old}
+    gates = {gate.name for gate in old}
     for index, gate in enumerate(new):
-        if gate.name not in known:
+        if gate.name not in gates:
             yield forbidden(
                 f"spec.schedulingGates[{index}].name",
                 f"only deletion is allowed, but found new scheduling gate '{gate.name}'",
@@ -146,6 +149,7 @@ def _with_old_mutables(new: Pod, old: Pod) -> PodSpec:
         spec = structs.replace(
             spec, terminationGracePeriodSeconds=before.terminationGracePeriodSeconds
         )
+    # A pod with gates is not scheduled yet: its choice of nodes may still become narrower.
     added = spec.nodeSelector.items() >= before.nodeSelector.items()
     if before.schedulingGates and added:
         spec = structs.replace(spec, nodeSelector=before.nodeSelector)
@@ -179,9 +183,9 @@ def validate_status_update(new: Pod, old: Pod) -> Errors:
         yield invalid("status.qosClass", GoText(new.status.qosClass), "field is immutable")
     yield from _state_transitions(new, old)
     for field in ("podIPs", "hostIPs"):
-        for index, one in enumerate(getattr(new.status, field)):
+        for index, address in enumerate(getattr(new.status, field)):
             path = f"status.{field}[{index}]"
-            yield from invalid_each(path, one.ip, formats.ip_address(one.ip))
+            yield from invalid_each(path, address.ip, formats.ip_address(address.ip))
 
 
 def _state_transitions(new: Pod, old: Pod) -> Errors:
@@ -192,8 +196,8 @@ def _state_transitions(new: Pod, old: Pod) -> Errors:
         rule.action == "RestartAllContainers" for c in everything for rule in c.restartPolicyRules
     ):
         return
-    sidecars = {one.name for one in spec.initContainers if is_sidecar(one)}
-    by_name = {one.name: one for one in spec.containers}
+    sidecars = {container.name for container in spec.initContainers if is_sidecar(container)}
+    by_name = {container.name: container for container in spec.containers}
 
     def restarts(name: str, code: int) -> bool:
         container = by_name.get(name)
@@ -208,13 +212,13 @@ def _state_transitions(new: Pod, old: Pod) -> Errors:
     def revived(
         now: Sequence[ContainerStatus], before: Sequence[ContainerStatus]
     ) -> list[tuple[int, str, int]]:
-        states = {one.name: one.state for one in now}
+        states = {status.name: status.state for status in now}
         return [
-            (index, one.name, one.state.terminated.exitCode)
-            for index, one in enumerate(before)
-            if one.state.terminated is not None
-            and one.name in states
-            and states[one.name].terminated is None
+            (index, status.name, status.state.terminated.exitCode)
+            for index, status in enumerate(before)
+            if status.state.terminated is not None
+            and status.name in states
+            and states[status.name].terminated is None
         ]
 
     why = "may not be transitioned to non-terminated state"
@@ -222,8 +226,10 @@ def _state_transitions(new: Pod, old: Pod) -> Errors:
         if not restarts(name, code):
             yield forbidden(f"status.containerStatuses[{index}].state", why)
     if spec.restartPolicy != "Always":
-        found = revived(new.status.initContainerStatuses, old.status.initContainerStatuses)
-        for index, name, code in found:
+        revived_statuses = revived(
+            new.status.initContainerStatuses, old.status.initContainerStatuses
+        )
+        for index, name, code in revived_statuses:
             if name not in sidecars and not (spec.restartPolicy == "OnFailure" and code):
                 yield forbidden(f"status.initContainerStatuses[{index}].state", why)
 
@@ -251,7 +257,7 @@ def refused_for_static_pods() -> FieldError:
 
 
 def _ephemeral_changes(new: Pod, old: Pod) -> Errors:
-    now = {one.name: one for one in new.spec.ephemeralContainers}
+    now = {container.name: container for container in new.spec.ephemeralContainers}
     for container in old.spec.ephemeralContainers:
         prefix = f'existing ephemeral containers "{container.name}" may not be'
         if container.name not in now:
@@ -269,9 +275,9 @@ def validate_resize(new: Pod, old: Pod) -> Errors:
     if old.spec.os is not None and old.spec.os.name == "windows":
         yield forbidden("[]", "windows pods cannot be resized")
         return
-    found = list(_resize_errors(new, old))
-    yield from found
-    if not found and _without_amounts(new.spec, old.spec) != old.spec:
+    errors = list(_resize_errors(new, old))
+    yield from errors
+    if not errors and _without_amounts(new.spec, old.spec) != old.spec:
         yield forbidden("spec", "only cpu and memory resources are mutable")
 
 
@@ -280,11 +286,15 @@ def _resize_errors(new: Pod, old: Pod) -> Errors:
     if qos_class(old) != compute_qos_class(new):
         why = "Pod QOS Class may not change as a result of resizing"
         yield invalid("spec", GoText(new.status.qosClass), why)
-    running = (one for one in old.status.containerStatuses if one.state.running is not None)
+    # A kubelet that can resize reports the resources of running containers.
+    running = (
+        status for status in old.status.containerStatuses if status.state.running is not None
+    )
     first = next(running, None)
     if first is not None and first.resources is None:
         yield forbidden("spec", "Pod running on node without support for resize")
     yield from _pod_level(new, old)
+    # The rules below pair the containers by their positions.
     ordering = list(_ordering(new, old))
     yield from ordering
     if ordering:
@@ -303,7 +313,9 @@ def _resize_errors(new: Pod, old: Pod) -> Errors:
         if _without_container_amounts(container, before) != before:
             why = "only cpu and memory resources for init or sidecar containers are mutable"
             yield forbidden(path, why)
-        restarting = any(one.restartPolicy == "RestartContainer" for one in container.resizePolicy)
+        restarting = any(
+            policy.restartPolicy == "RestartContainer" for policy in container.resizePolicy
+        )
         if container != before and not is_sidecar(container) and restarting:
             yield forbidden(
                 path,
@@ -334,8 +346,8 @@ def _ordering(new: Pod, old: Pod) -> Errors:
         if len(after) != len(before):
             yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
             continue
-        for index, (one, other) in enumerate(zip(after, before, strict=True)):
-            if one.name != other.name:
+        for index, (container, other) in enumerate(zip(after, before, strict=True)):
+            if container.name != other.name:
                 yield forbidden(
                     f"spec.{field}[{index}].name",
                     "containers may not be renamed or reordered on resize",

@@ -118,8 +118,8 @@ def _is_multiple(value: Quantity, page: Quantity | None) -> bool:
     return size != 0 and value.overflowing_value() % size == 0
 
 
-def _amounts(entries: Mapping[str, str], rule: NameRule, path: str, found: Amounts) -> Errors:
-    """Check each entry; valid amounts are added to ``found``."""
+def _amounts(entries: Mapping[str, str], rule: NameRule, path: str, amounts: Amounts) -> Errors:
+    """Check each entry; valid amounts are added to ``amounts``."""
     for name, text in entries.items():
         here = f"{path}[{name}]"
         yield from rule(name, here)
@@ -127,7 +127,7 @@ def _amounts(entries: Mapping[str, str], rule: NameRule, path: str, found: Amoun
         if value is None:
             yield invalid(here, text, "must be a valid resource quantity")
             continue
-        found[name] = value
+        amounts[name] = value
         yield from amount(name, value, here)
         if name.startswith(HUGE_PAGES):
             yield from _huge_pages(name, value, here)
@@ -168,7 +168,7 @@ def _request_against_limit(
         )
 
 
-def claims(refs: tuple[ResourceClaim, ...], known: frozenset[str], path: str) -> Errors:
+def claims(refs: tuple[ResourceClaim, ...], names: frozenset[str], path: str) -> Errors:
     """Check a container's claims: each must be a claim of the pod, as a whole or one request of it,
     and occur only once."""
     seen: set[str] = set()
@@ -192,10 +192,10 @@ def claims(refs: tuple[ResourceClaim, ...], known: frozenset[str], path: str) ->
                     if other.startswith(f"{ref.name}/"):
                         yield duplicate(here, ref.name)
             seen.add(key)
-        if ref.name not in known:
-            where = f": {', '.join(sorted(known))}" if known else " which is empty"
+        if ref.name not in names:
+            where = f": {', '.join(sorted(names))}" if names else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{where}"
-            yield not_found(here, ref.name, sorted(known), detail, at=f"{here}.name")
+            yield not_found(here, ref.name, sorted(names), detail, at=f"{here}.name")
 
 
 def pod_claims(entries: tuple[PodResourceClaim, ...], meta: ObjectMeta, path: str) -> Errors:

@@ -76,11 +76,11 @@ def resize(policies: tuple[ContainerResizePolicy, ...], pod_restart: str, path: 
             yield invalid(path, policy.restartPolicy, why, at=at)
 
 
-def _one_of(value: str, known: tuple[str, ...], path: str, at: str) -> Errors:
+def _one_of(value: str, choices: tuple[str, ...], path: str, at: str) -> Errors:
     if not value:
         yield required(path, at=at)
-    elif value not in known:
-        yield not_supported(path, value, known, at=at)
+    elif value not in choices:
+        yield not_supported(path, value, choices, at=at)
 
 
 def init_resize(container: Container, path: str) -> Errors:

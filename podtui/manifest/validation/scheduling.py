@@ -229,8 +229,8 @@ def _spread_one(constraint: TopologySpreadConstraint, path: str) -> Errors:
         yield required(f"{path}.topologyKey", "can not be empty")
     action = constraint.whenUnsatisfiable
     if action not in ("DoNotSchedule", "ScheduleAnyway"):
-        known = ("DoNotSchedule", "ScheduleAnyway")
-        yield not_supported(f"{path}.whenUnsatisfiable", action, known)
+        supported = ("DoNotSchedule", "ScheduleAnyway")
+        yield not_supported(f"{path}.whenUnsatisfiable", action, supported)
     if constraint.minDomains is not None:
         yield from _positive(constraint.minDomains, f"{path}.minDomains")
         if action != "DoNotSchedule":

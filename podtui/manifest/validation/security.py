@@ -105,10 +105,10 @@ def pod_context(context: PodSecurityContext | None, spec: PodSpec, path: str) ->
     yield from seccomp(context.seccompProfile, f"{path}.seccompProfile")
     yield from windows.options(context.windowsOptions, f"{path}.windowsOptions")
     yield from apparmor(context.appArmorProfile, f"{path}.appArmorProfile")
-    for name, known in POLICIES:
+    for name, choices in POLICIES:
         policy: str = getattr(context, name)
-        if policy and policy not in known:
-            yield not_supported(f"{path}.{name}", policy, known)
+        if policy and policy not in choices:
+            yield not_supported(f"{path}.{name}", policy, choices)
 
 
 def _sysctls(context: PodSecurityContext, spec: PodSpec, path: str) -> Errors:
@@ -221,8 +221,8 @@ def profile_annotations(pod: Pod, path: str) -> Errors:
             name = key.removeprefix(APPARMOR_CONTAINER)
             if name not in names:
                 yield invalid(entry, name, "container not found")
-            known = value in ("", "runtime/default", "unconfined")
-            if not known and not value.startswith(_LOCALHOST):
+            is_supported = value in ("", "runtime/default", "unconfined")
+            if not is_supported and not value.startswith(_LOCALHOST):
                 yield invalid(entry, value, f"invalid AppArmor profile name: {quoted(value)}")
 
 

@@ -240,16 +240,16 @@ def internal_form(item: v1.Struct) -> dict[str, Any]:
 
 
 def _collect(name: str, item: v1.Struct, into: dict[str, Any]) -> None:
-    known = fields(type(item))
-    by_name = {wire.lower(): wire for wire in known}
-    for word in _FIELDS.get(name, " ".join(known)).split():
+    members = fields(type(item))
+    by_name = {wire.lower(): wire for wire in members}
+    for word in _FIELDS.get(name, " ".join(members)).split():
         if word.startswith("<"):
             _collect(word[1:], item, into)
             continue
         go_name = word.rstrip("*")
         wire = _RENAMED.get(go_name) or by_name.get(go_name.lower())
         value = None if wire is None else getattr(item, wire, None)
-        form = known[wire].shape.form if wire is not None else Form.BOOLEAN
+        form = members[wire].shape.form if wire is not None else Form.BOOLEAN
         into[go_name] = _shown(value, None if word.endswith("*") else _ZEROS.get(form))
 
 

@@ -148,7 +148,7 @@ def _user_problems(name: str) -> list[str]:
             "runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]",
         ),
     )
-    return [words for broken, words in rules if broken]
+    return [message for broken, message in rules if broken]
 
 
 def host_process(spec: PodSpec) -> Errors:

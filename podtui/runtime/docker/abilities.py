@@ -179,8 +179,8 @@ def engine_info(
     architecture = str(version.get("Arch") or info.get("Architecture") or "")
     routable = local and not rootless
     lacking = [
-        words
-        for lost, words in (
+        text
+        for lost, text in (
             (not able.memory_limit, "memory limits"),
             (not able.swap_limit, "swap limits: a container may swap beyond its memory limit"),
             (not able.cpu_quota, "CPU limits"),
@@ -193,7 +193,7 @@ def engine_info(
             (not able.keeps_stdin, "stdin that stays open when a client detaches"),
             (not able.reports_oom, "reports of containers that ran out of memory (OOMKilled)"),
             (not able.memory_files, "files of Secrets in memory: with live-restore, on the disk"),
-            *((not getattr(able, one.ability), one.words) for one in FALLBACKS),
+            *((not getattr(able, fallback.ability), fallback.text) for fallback in FALLBACKS),
             (not local, "a route to the addresses of pods"),
         )
         if lost
@@ -254,7 +254,7 @@ class Fallback:
     """
 
     ability: str
-    words: str
+    text: str
     hints: tuple[str, ...]
     without: Callable[[Json], Json | None]
 
@@ -290,14 +290,14 @@ def _without_all_capabilities(host: Json) -> Json | None:
 
 LOW_OOM_SCORE: Final = Fallback(
     ability="lower_oom_score",
-    words="the OOM score is not lowered: the engine lacks CAP_SYS_RESOURCE",
+    text="the OOM score is not lowered: the engine lacks CAP_SYS_RESOURCE",
     # runc sets the score before it can report an error of its own.
     hints=("oom_score_adj", "can't get final child's PID from pipe"),
     without=_without_low_oom_score,
 )
 ALL_CAPABILITIES: Final = Fallback(
     ability="all_capabilities",
-    words="the container runs without CAP_SYS_RESOURCE, and without the host's device nodes "
+    text="the container runs without CAP_SYS_RESOURCE, and without the host's device nodes "
     "where it is privileged: the engine itself lacks that capability",
     hints=("unable to apply caps", "capability not supported", "capset"),
     without=_without_all_capabilities,

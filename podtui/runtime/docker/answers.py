@@ -11,15 +11,15 @@ Json = dict[str, Any]
 
 
 @parsing("labels")
-def labels_of(found: Mapping[str, Any]) -> Mapping[str, str]:
+def labels_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the labels of a container, volume or configuration. The field may be null."""
-    return cast(Mapping[str, str] | None, found.get("Labels")) or {}
+    return cast(Mapping[str, str] | None, answer.get("Labels")) or {}
 
 
 @parsing("an object")
-def mapping(found: Mapping[str, Any], key: str) -> Json:
+def mapping(answer: Mapping[str, Any], key: str) -> Json:
     """Return a nested object; empty if it is missing or null."""
-    return cast(Json | None, found.get(key)) or {}
+    return cast(Json | None, answer.get(key)) or {}
 
 
 def label_filter(wanted: Mapping[str, str]) -> list[str]:
@@ -28,6 +28,6 @@ def label_filter(wanted: Mapping[str, str]) -> list[str]:
 
 
 @parsing("a list")
-def labelled(found: Iterable[Json], wanted: Mapping[str, str]) -> list[Json]:
+def labelled(entries: Iterable[Json], wanted: Mapping[str, str]) -> list[Json]:
     """Keep entries with all the labels: Podman combines several label filters with OR."""
-    return [entry for entry in found if wanted.items() <= labels_of(entry).items()]
+    return [entry for entry in entries if wanted.items() <= labels_of(entry).items()]

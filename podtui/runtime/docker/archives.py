@@ -65,14 +65,14 @@ class PathStat:
 def _read_stat(header: str | None) -> PathStat | None:
     if not header:
         return None
-    found: dict[str, Any] = json.loads(base64.b64decode(header))
-    mode = int(found["mode"])
+    answer: dict[str, Any] = json.loads(base64.b64decode(header))
+    mode = int(answer["mode"])
     return PathStat(
         mode & 0o777
         | (stat.S_ISGID if mode & _SETGID_BIT else 0)
         | (stat.S_ISVTX if mode & _STICKY_BIT else 0),
         _KINDS.get(mode & _TYPE),
-        str(found["linkTarget"]) if mode & _LINK_BIT else "",
+        str(answer["linkTarget"]) if mode & _LINK_BIT else "",
     )
 
 
@@ -105,8 +105,8 @@ async def read_files(
                     "GET", _path(container_id), query={"path": path}, idle=_SILENT_SECONDS
                 )
             )
-        found = _read_stat(response.headers.get(_STAT_HEADER))
-        if path.endswith(("/", "/.")) and found and found.kind is HostPathKind.FILE:
+        path_stat = _read_stat(response.headers.get(_STAT_HEADER))
+        if path.endswith(("/", "/.")) and path_stat and path_stat.kind is HostPathKind.FILE:
             # Podman returns the file here, unlike Docker.
             raise EngineNotFound(f"{path}: not a directory")
         yield pieces(response)
@@ -119,8 +119,8 @@ async def write_files(
     if link.is_podman:
         # Podman creates a missing directory, and accepts a file in place of one.
         with translate_errors():
-            found = await stat_path(link, container_id, directory)
-        if found is None or found.kind is HostPathKind.FILE:
+            path_stat = await stat_path(link, container_id, directory)
+        if path_stat is None or path_stat.kind is HostPathKind.FILE:
             raise EngineNotFound(f"{directory}: no such directory in the container")
     try:
         async with link.wire.open(
@@ -307,15 +307,15 @@ def _extension(kind: bytes, content: bytes) -> dict[str, str]:
         return {"path": _text(content.rstrip(b"\0"))}
     if kind == tarfile.GNUTYPE_LONGLINK:
         return {"linkpath": _text(content.rstrip(b"\0"))}
-    found: dict[str, str] = {}
+    records: dict[str, str] = {}
     while kind == tarfile.XHDTYPE and content:
         length, _, _ = content.partition(b" ")
         if not length.isdigit() or not 0 < int(length) <= len(content):
             raise _broken()
         record, content = content[len(length) + 1 : int(length)], content[int(length) :]
         key, _, value = record.rstrip(b"\n").partition(b"=")
-        found[_text(key)] = _text(value)
-    return found
+        records[_text(key)] = _text(value)
+    return records
 
 
 def _whole_blocks(size: int) -> int:

@@ -98,10 +98,10 @@ class Containers:
         """Container id → sandbox id and the path of the termination file in the pod's volume."""
 
     async def status(self, container_id: str) -> ContainerStatus:
-        found = await self._ownership.inspect(container_id)
-        status = container_status(found)
+        inspection = await self._ownership.inspect(container_id)
+        status = container_status(inspection)
         held = status.resources and enforced(status.resources, self._connection.link.able)
-        status = replace(status, resources=held, user=await self._accounts.user_of(found))
+        status = replace(status, resources=held, user=await self._accounts.user_of(inspection))
         failure = self._failures.get(container_id)
         if failure is None or status.record.state is not ContainerState.CREATED:
             return status
@@ -165,9 +165,9 @@ class Containers:
                 return Started(id=container_id)
             if status.record.state is not ContainerState.CREATED:
                 raise ContainerStartError(f"container {container_id[:12]} was already started once")
-        known = self._waiting.pop(container_id, None)
-        if link.is_podman and known is not None:
-            await self._require_sandbox(known[1])
+        waiting = self._waiting.pop(container_id, None)
+        if link.is_podman and waiting is not None:
+            await self._require_sandbox(waiting[1])
         used: list[Fallback] = []
         while True:
             try:
@@ -176,18 +176,18 @@ class Containers:
             except Refused as error:
                 if error.status == 404 and f"No such container: {container_id}" in error.text:
                     raise EngineNotFound(error.text) from error
-                found = known and remedy(error.text, known[1]["HostConfig"])
-                if known is None or not found:
+                remedied = waiting and remedy(error.text, waiting[1]["HostConfig"])
+                if waiting is None or not remedied:
                     self._failures[container_id] = error.text
                     raise ContainerStartError(start_failure(error.text)) from error
-            fallback, host = found
+            fallback, host = remedied
             used.append(fallback)
-            name, payload = known[0], known[1] | {"HostConfig": host}
-            known = (name, payload)
+            name, payload = waiting[0], waiting[1] | {"HostConfig": host}
+            waiting = (name, payload)
             container_id = await self._recreate(link, container_id, name, payload)
         for fallback in used:
             self._connection.use_fallback(fallback)
-        return Started(id=container_id, warnings=tuple(fallback.words for fallback in used))
+        return Started(id=container_id, warnings=tuple(fallback.text for fallback in used))
 
     async def _require_sandbox(self, payload: Json) -> None:
         """Check the sandbox first: Podman would start a stopped one together with the container."""
@@ -248,13 +248,13 @@ class Containers:
 
     async def termination_message(self, container_id: str, limit: int) -> bytes:
         link = self._connection.link
-        known = self._terminations.get(container_id)
-        if known is None:
-            found = await self._ownership.inspect(container_id)
-            labels: Mapping[str, str] = found["Config"]["Labels"]
-            known = (labels[names.SANDBOX_ID], labels.get(TERMINATION_LABEL, ""))
-            self._terminations[container_id] = known
-        sandbox_id, path = known
+        termination = self._terminations.get(container_id)
+        if termination is None:
+            inspection = await self._ownership.inspect(container_id)
+            labels: Mapping[str, str] = inspection["Config"]["Labels"]
+            termination = (labels[names.SANDBOX_ID], labels.get(TERMINATION_LABEL, ""))
+            self._terminations[container_id] = termination
+        sandbox_id, path = termination
         if not path or limit <= 0:
             return b""
         try:
@@ -277,21 +277,21 @@ class Containers:
             if mount.host_path_create == "File":
                 await self._make_file(source.path)
             return source
-        place = store.places.get(mount.volume)
-        if place is None or not store.mountpoint:
+        location = store.places.get(mount.volume)
+        if location is None or not store.mountpoint:
             raise ContainerCreateError(f'the sandbox has no volume "{mount.volume}"')
-        memory = place.removeprefix(MEMORY_PREFIX) if place.startswith(MEMORY_PREFIX) else ""
+        memory = location.removeprefix(MEMORY_PREFIX) if location.startswith(MEMORY_PREFIX) else ""
         if not mount.sub_path:
             if memory:
                 return MountSource(volume=memory)
-            return MountSource(path=posixpath.join(store.mountpoint, place), must_exist=True)
+            return MountSource(path=posixpath.join(store.mountpoint, location), must_exist=True)
         if memory:
-            place = f"volumes/{mount.volume}"
+            location = f"volumes/{mount.volume}"
         try:
             path, missing = await resolve(
                 link,
                 sandbox_id,
-                posixpath.join(POD_DIRECTORY, place),
+                posixpath.join(POD_DIRECTORY, location),
                 mount.sub_path,
                 mount.gid,
             )
@@ -302,10 +302,10 @@ class Containers:
             here = POD_DIRECTORY + "/"
             entries = [replace(entry, path=entry.path.removeprefix(here)) for entry in missing]
             await upload(link, sandbox_id, entries)
-        base = posixpath.join(store.mountpoint, place)
+        base = posixpath.join(store.mountpoint, location)
         if memory:
-            found = await link.calls.run(lambda client: client.inspect_volume(memory))
-            base = str(found["Mountpoint"])
+            inspection = await link.calls.run(lambda client: client.inspect_volume(memory))
+            base = str(inspection["Mountpoint"])
         return MountSource(path=posixpath.join(base, path), must_exist=True)
 
     async def _make_file(self, path: str) -> None:
@@ -352,8 +352,8 @@ async def _create(link: Link, payload: Json, name: str) -> str:
 
 
 def _create_error(error: Refused) -> EngineError:
-    known = engine_error(error)
-    return known if type(known) is not EngineError else ContainerCreateError(error.text)
+    translated = engine_error(error)
+    return translated if type(translated) is not EngineError else ContainerCreateError(error.text)
 
 
 async def read_termination(
@@ -366,9 +366,9 @@ async def read_termination(
     API. The container can write the file, so nothing about it is trusted.
     """
     if link.info.local and mountpoint:
-        found = local_tail(mountpoint, path, limit)
-        if found is not None:
-            return found
+        tail = local_tail(mountpoint, path, limit)
+        if tail is not None:
+            return tail
     return await read_tail(link, sandbox_id, f"{POD_DIRECTORY}/{path}", limit) or b""
 
 

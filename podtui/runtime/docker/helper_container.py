@@ -64,10 +64,10 @@ class HelperContainers:
         link = self._connection.link
 
         def find(client: DockerClient) -> list[str]:
-            found = client.containers(all=True, filters={"label": label_filter(self._labels)})
+            entries = client.containers(all=True, filters={"label": label_filter(self._labels)})
             return [
                 str(entry["Id"])
-                for entry in labelled(found, self._labels)
+                for entry in labelled(entries, self._labels)
                 if not self._in_use & {name.lstrip("/") for name in entry.get("Names") or ()}
             ]
 

@@ -164,9 +164,9 @@ async def _connect(endpoint: Endpoint) -> Channel:
 async def connected(host: str, port: int) -> socket.socket:
     """Return a socket connected to the first address that accepts. Raises OSError."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure = OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in found:
+    for family, kind, protocol, _, address in addresses:
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
@@ -227,8 +227,8 @@ async def _upgraded(channel: Channel) -> None:
 
 def _head(head: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
-    words = first.split(None, 2)
-    if len(words) < 2 or not words[1].isdigit():
+    tokens = first.split(None, 2)
+    if len(tokens) < 2 or not tokens[1].isdigit():
         raise ConnectionError(f"not a response of a container engine: {first[:100]!r}")
     pairs = (line.partition(":") for line in lines)
-    return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return int(tokens[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}

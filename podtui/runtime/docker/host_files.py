@@ -49,10 +49,10 @@ class HostFiles:
             if near is not None:
                 return near
         try:
-            found = await self._inspect_remote(link, path)
-            if found.stat is not None or not create:
-                return _kind(found.stat)
-            await self._make(link, path, found, create)
+            resolved = await self._inspect_remote(link, path)
+            if resolved.stat is not None or not create:
+                return _kind(resolved.stat)
+            await self._make(link, path, resolved, create)
         except Refused as error:
             raise engine_error(error) from error
         return HostPathKind(create)
@@ -64,16 +64,16 @@ class HostFiles:
             return await walk(path_inspector(link, helper, top), path)
 
     async def _make(
-        self, link: Link, path: str, found: ResolvedPath, create: Literal["Directory", "File"]
+        self, link: Link, path: str, resolved: ResolvedPath, create: Literal["Directory", "File"]
     ) -> None:
         """Create the missing part of ``path`` below its deepest existing directory."""
-        if create == "File" and len(found.missing) > 1:
+        if create == "File" and len(resolved.missing) > 1:
             raise EngineError(f"open {path}: no such file or directory")
-        names = [posixpath.join(*found.missing[: n + 1]) for n in range(len(found.missing))]
+        names = [posixpath.join(*resolved.missing[: n + 1]) for n in range(len(resolved.missing))]
         entries = [TarEntry(name, _DIRECTORY_MODE) for name in names]
         if create == "File":
             entries = [TarEntry(names[0], _FILE_MODE, content=b"")]
-        async with self._helpers.create(mounts=[_bind(found.path, POD_DIRECTORY)]) as helper:
+        async with self._helpers.create(mounts=[_bind(resolved.path, POD_DIRECTORY)]) as helper:
             await upload(link, helper, entries)
 
 
@@ -87,14 +87,14 @@ def local_kind(path: str) -> HostPathKind | None:
     return _KINDS.get(stat.S_IFMT(mode))
 
 
-def _kind(found: PathStat | None) -> HostPathKind:
-    if found is None:
+def _kind(stat: PathStat | None) -> HostPathKind:
+    if stat is None:
         return HostPathKind.MISSING
-    if found.kind is None:
+    if stat.kind is None:
         raise EngineError(
             "only recognise file, directory, socket, block device and character device"
         )
-    return found.kind
+    return stat.kind
 
 
 def _bind(source: str, target: str, *, read_only: bool = False) -> dict[str, Any]:

@@ -154,24 +154,24 @@ class EngineContainer:
 
 
 def listed_container(entry: Mapping[str, Any]) -> EngineContainer:
-    found: list[str] = entry.get("Names") or []
+    container_names: list[str] = entry.get("Names") or []
     return EngineContainer(
         id=str(entry["Id"]),
         # A container linked to by others has more names, each with an inner slash.
-        name=next((n[1:] for n in found if n.count("/") == 1), ""),
+        name=next((n[1:] for n in container_names if n.count("/") == 1), ""),
         labels=entry.get("Labels") or {},
         state=str(entry.get("State", "")).lower(),
         created_at=datetime.fromtimestamp(int(entry.get("Created", 0)), UTC),
     )
 
 
-def inspected_container(found: Mapping[str, Any]) -> EngineContainer:
+def inspected_container(inspection: Mapping[str, Any]) -> EngineContainer:
     return EngineContainer(
-        id=str(found["Id"]),
-        name=str(found.get("Name", "")).removeprefix("/"),
-        labels=found["Config"].get("Labels") or {},
-        state=str(found["State"].get("Status", "")).lower(),
-        created_at=instant(found.get("Created")) or datetime.fromtimestamp(0, UTC),
+        id=str(inspection["Id"]),
+        name=str(inspection.get("Name", "")).removeprefix("/"),
+        labels=inspection["Config"].get("Labels") or {},
+        state=str(inspection["State"].get("Status", "")).lower(),
+        created_at=instant(inspection.get("Created")) or datetime.fromtimestamp(0, UTC),
     )
 
 
@@ -286,11 +286,11 @@ def other_containers(entries: list[dict[str, Any]], root: str) -> tuple[OtherCon
 
 def foreign_sandboxes(entries: list[dict[str, Any]], root: str) -> tuple[ForeignSandbox, ...]:
     """Return the sandboxes of a list call whose root label differs from ``root``."""
-    found: list[ForeignSandbox] = []
+    foreign: list[ForeignSandbox] = []
     for entry in entries:
         seen = listed_container(entry)
         owner = seen.labels.get(names.ROOT_LABEL)
         if owner and owner != root and (record := sandbox_record(seen)):
             root_dir = seen.labels.get(names.ROOT_DIR_LABEL, "")
-            found.append(ForeignSandbox(root_dir=root_dir, record=record))
-    return tuple(found)
+            foreign.append(ForeignSandbox(root_dir=root_dir, record=record))
+    return tuple(foreign)

@@ -37,29 +37,29 @@ class ImageAccounts:
         """By image id, oldest entry first."""
         self._reading = asyncio.Lock()
 
-    async def user_of(self, found: Mapping[str, Any]) -> User | None:
+    async def user_of(self, inspection: Mapping[str, Any]) -> User | None:
         """Return the user of an inspected container's first process; None if it is not certain.
         Raises `EngineUnavailable`."""
-        spec = str(found["Config"].get("User") or "")
+        spec = str(inspection["Config"].get("User") or "")
         accounts = None
         if needs_accounts(spec):
-            accounts = await self._of_image(found)
-        return process_user(spec, mapping(found, "HostConfig").get("GroupAdd") or (), accounts)
+            accounts = await self._of_image(inspection)
+        return process_user(spec, mapping(inspection, "HostConfig").get("GroupAdd") or (), accounts)
 
-    async def _of_image(self, found: Mapping[str, Any]) -> Accounts | None:
-        image = str(found["Image"])
+    async def _of_image(self, inspection: Mapping[str, Any]) -> Accounts | None:
+        image = str(inspection["Image"])
         if image not in self._known:
             async with self._reading:
                 if image not in self._known:
-                    self._known[image] = await self._read(found, image)
+                    self._known[image] = await self._read(inspection, image)
                     if len(self._known) > _KEPT:
                         self._known.popitem(last=False)
         return self._known.get(image)
 
-    async def _read(self, found: Mapping[str, Any], image: str) -> Accounts | None:
+    async def _read(self, inspection: Mapping[str, Any], image: str) -> Accounts | None:
         link = self._connection.link
         if link.info.local:
-            near = await asyncio.to_thread(local_accounts, mapping(found, "GraphDriver"))
+            near = await asyncio.to_thread(local_accounts, mapping(inspection, "GraphDriver"))
             if near is not None:
                 return near
         try:
@@ -145,14 +145,14 @@ def process_user(spec: str, added: Iterable[str], accounts: Accounts | None) -> 
     name, uid, gid = entry
     of_image: list[int] = []
     if group:
-        known = (g[1] for g in accounts.groups if group in (g[0], str(g[1])))
-        group_id = next(known, int(group) if group.isdecimal() else None)
+        group_ids = (g[1] for g in accounts.groups if group in (g[0], str(g[1])))
+        group_id = next(group_ids, int(group) if group.isdecimal() else None)
         if group_id is None:
             return None
         gid = group_id
     elif name:
         of_image = [g[1] for g in accounts.groups if name in g[2]]
-    more = [int(one) for one in added if one.isdecimal()]
+    more = [int(group_text) for group_text in added if group_text.isdecimal()]
     return uid, gid, tuple(dict.fromkeys((gid, *of_image, *more)))
 
 

@@ -38,22 +38,22 @@ class Images:
         # Use the full name, because the engine takes a bare hexadecimal name for an id prefix.
         name = image if is_id(image) else str(ImageName.parse(image))
         try:
-            found: dict[str, Any] = await self._connection.link.calls.run(
+            inspection: dict[str, Any] = await self._connection.link.calls.run(
                 lambda client: client.inspect_image(name)
             )
         except Refused as error:
             if error.status == 404:
                 return None
             raise engine_error(error) from error
-        return image_record(found)
+        return image_record(inspection)
 
     async def list(self) -> tuple[ImageRecord, ...]:
         with translate_errors():
-            found: list[dict[str, Any]] = await self._connection.link.calls.run(
+            entries: list[dict[str, Any]] = await self._connection.link.calls.run(
                 lambda client: client.images()
             )
         with parsing("the list of images"):
-            records = (image_record(entry) for entry in found)
+            records = (image_record(entry) for entry in entries)
             return tuple(record for record in records if not _is_pause(record))
 
     async def remove(self, image_id: str) -> None:
@@ -109,17 +109,17 @@ class Images:
     async def _auth_header(self, name: ImageName, auth: RegistryAuth | None) -> dict[str, str]:
         """Return the given credentials for the registry, else those of ``docker login``."""
         if auth is not None:
-            found: dict[str, Any] | None = {
+            credentials: dict[str, Any] | None = {
                 "username": auth.username,
                 "password": auth.password,
                 "serveraddress": auth.server or name.registry,
             }
         else:
             registry = _INDEX if name.registry == "docker.io" else name.registry
-            found = await self._connection.link.calls.run(lambda _: docker_login(registry))
-        if not found:
+            credentials = await self._connection.link.calls.run(lambda _: docker_login(registry))
+        if not credentials:
             return {}
-        encoded = base64.urlsafe_b64encode(json.dumps(found).encode()).decode()
+        encoded = base64.urlsafe_b64encode(json.dumps(credentials).encode()).decode()
         return {"X-Registry-Auth": encoded}
 
 
@@ -173,15 +173,15 @@ class ImageName:
 
 
 @parsing("an image")
-def image_record(found: Mapping[str, Any]) -> ImageRecord:
+def image_record(entry: Mapping[str, Any]) -> ImageRecord:
     """Convert an inspection or a list entry. A list entry has no user."""
-    config: Mapping[str, Any] = found.get("Config") or found.get("ContainerConfig") or {}
-    created: object = found.get("Created")
+    config: Mapping[str, Any] = entry.get("Config") or entry.get("ContainerConfig") or {}
+    created: object = entry.get("Created")
     return ImageRecord(
-        id=_prefixed(str(found["Id"])),
-        tags=tuple(t for t in found.get("RepoTags") or () if t != "<none>:<none>"),
-        digests=tuple(d for d in found.get("RepoDigests") or () if d != "<none>@<none>"),
-        size=int(found.get("Size") or 0),
+        id=_prefixed(str(entry["Id"])),
+        tags=tuple(t for t in entry.get("RepoTags") or () if t != "<none>:<none>"),
+        digests=tuple(d for d in entry.get("RepoDigests") or () if d != "<none>@<none>"),
+        size=int(entry.get("Size") or 0),
         user=str(config.get("User") or ""),
         created_at=_parse_created(created),
     )

@@ -38,18 +38,18 @@ _ALIVE = ("running", "paused", "restarting", "stopping")
 
 
 @parsing("an inspected sandbox")
-def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
+def sandbox_status(inspection: Mapping[str, Any]) -> SandboxStatus:
     """Raises `EngineNotFound` if it is not one of our sandboxes."""
-    record = sandbox_record(inspected_container(found))
+    record = sandbox_record(inspected_container(inspection))
     if record is None:
-        raise EngineNotFound(f"{found['Id'][:12]} is not a sandbox")
-    host = on_host_network(found)
+        raise EngineNotFound(f"{inspection['Id'][:12]} is not a sandbox")
+    host = on_host_network(inspection)
     ready = record.state is SandboxState.READY
     return SandboxStatus(
         record=record,
-        ips=() if host or not ready else tuple(_gateways(mapping(found, "NetworkSettings"))),
+        ips=() if host or not ready else tuple(_gateways(mapping(inspection, "NetworkSettings"))),
         host_network=host,
-        pid=(found["State"].get("Pid") or None) if ready else None,
+        pid=(inspection["State"].get("Pid") or None) if ready else None,
     )
 
 
@@ -57,31 +57,31 @@ def _gateways(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return each address with the gateway of its network (empty for none), primary address
     first."""
     networks: list[Mapping[str, Any]] = list(mapping(settings, "Networks").values())
-    found: dict[str, str] = {}
+    gateways: dict[str, str] = {}
     for part in (*networks, settings):
         for key, gateway in (("IPAddress", "Gateway"), ("GlobalIPv6Address", "IPv6Gateway")):
             if address := part.get(key):
-                found.setdefault(str(address), str(part.get(gateway) or ""))
-    return found
+                gateways.setdefault(str(address), str(part.get(gateway) or ""))
+    return gateways
 
 
-def is_routable(found: Mapping[str, Any], source_of: Callable[[str], str]) -> bool:
+def is_routable(inspection: Mapping[str, Any], source_of: Callable[[str], str]) -> bool:
     """Return whether this machine reaches the pod's primary address over the engine's bridge.
 
     ``source_of`` returns the local address that the kernel would send from, empty without a route.
     On the engine's bridge this is the gateway of the pod's network. Any other source address means
     that the address belongs to another host.
     """
-    for address, gateway in _gateways(mapping(found, "NetworkSettings")).items():
+    for address, gateway in _gateways(mapping(inspection, "NetworkSettings")).items():
         return bool(gateway) and source_of(address) == gateway
     return False
 
 
 @parsing("an inspected container")
-def container_status(found: Mapping[str, Any]) -> ContainerStatus:
+def container_status(inspection: Mapping[str, Any]) -> ContainerStatus:
     """Raises `EngineNotFound` if it is not one of our containers."""
-    seen = inspected_container(found)
-    state: Mapping[str, Any] = found["State"]
+    seen = inspected_container(inspection)
+    state: Mapping[str, Any] = inspection["State"]
     started, finished = instant(state.get("StartedAt")), instant(state.get("FinishedAt"))
     code = int(state.get("ExitCode") or 0)
     message = start_failure(str(state.get("Error") or ""))
@@ -102,18 +102,18 @@ def container_status(found: Mapping[str, Any]) -> ContainerStatus:
         kind, finished = ContainerState.CREATED, None
     record = container_record(seen, kind)
     if record is None:
-        raise EngineNotFound(f"{found['Id'][:12]} is not a container of a pod")
+        raise EngineNotFound(f"{inspection['Id'][:12]} is not a container of a pod")
     return ContainerStatus(
         record=record,
-        image_id=str(found.get("Image", "")),
+        image_id=str(inspection.get("Image", "")),
         started_at=started,
         finished_at=finished,
         exit_code=code,
         reason=reason,
         message=message,
         pid=pid,
-        resources=_resources(mapping(found, "HostConfig")),
-        log_path=log_path(found),
+        resources=_resources(mapping(inspection, "HostConfig")),
+        log_path=log_path(inspection),
     )
 
 
@@ -134,10 +134,10 @@ def _resources(host: Mapping[str, Any]) -> Resources:
     )
 
 
-def log_path(found: Mapping[str, Any]) -> str:
+def log_path(inspection: Mapping[str, Any]) -> str:
     """Return the path of the engine's log file; empty for other log drivers."""
-    driver = mapping(mapping(found, "HostConfig"), "LogConfig").get("Type")
-    return str(found.get("LogPath") or "") if driver == "json-file" else ""
+    driver = mapping(mapping(inspection, "HostConfig"), "LogConfig").get("Type")
+    return str(inspection.get("LogPath") or "") if driver == "json-file" else ""
 
 
 def never_ran(status: ContainerStatus, failure: str) -> ContainerStatus:
@@ -159,23 +159,23 @@ def start_failure(text: str) -> str:
 
 
 @parsing("an inspected sandbox")
-def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
+def sandbox_store(inspection: Mapping[str, Any], places_label: str) -> SandboxStore:
     """Rebuild the storage of a sandbox that another instance created."""
     mountpoint = next(
         (
             str(mount["Source"])
-            for mount in found.get("Mounts") or ()
+            for mount in inspection.get("Mounts") or ()
             if mount.get("Destination") == POD_DIRECTORY
         ),
         "",
     )
-    dns = host_dns(found["HostConfig"])
+    dns = host_dns(inspection["HostConfig"])
     return SandboxStore(
         mountpoint=mountpoint,
-        places=read_places(labels_of(found["Config"]).get(places_label)),
-        host_ipc=found["HostConfig"].get("IpcMode") == "host",
-        runtime=str(found["HostConfig"].get("Runtime") or ""),
-        hostname=str(found["Config"].get("Hostname") or "") if dns is None else "",
+        places=read_places(labels_of(inspection["Config"]).get(places_label)),
+        host_ipc=inspection["HostConfig"].get("IpcMode") == "host",
+        runtime=str(inspection["HostConfig"].get("Runtime") or ""),
+        hostname=str(inspection["Config"].get("Hostname") or "") if dns is None else "",
         host_dns=dns,
-        pause_version=labels_of(found["Config"]).get(PAUSE_LABEL, ""),
+        pause_version=labels_of(inspection["Config"]).get(PAUSE_LABEL, ""),
     )

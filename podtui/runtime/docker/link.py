@@ -80,7 +80,7 @@ class Link:
             self.info = replace(
                 self.info,
                 supports_lower_oom_score=self.able.lower_oom_score,
-                lacking=(*self.info.lacking, fallback.words),
+                lacking=(*self.info.lacking, fallback.text),
             )
 
     async def close(self) -> None:
@@ -198,9 +198,9 @@ class Connection:
 
     async def _make(self) -> Link:
         search = await in_thread(lambda: find_engine(self._url))
-        if search.found is None:
+        if search.endpoint is None:
             raise EngineUnavailable(search.explain())
-        endpoint = search.found
+        endpoint = search.endpoint
         version, info, api = await _describe(endpoint)
         podman = engine_name(version) == "podman"
         controllers = await _controllers(endpoint, api, info) if podman else None
@@ -270,8 +270,8 @@ async def _controllers(
         return None
     finally:
         await wire.close()
-    found = mapping(podman_info, "host").get("cgroupControllers")
-    return None if found is None else tuple(found)
+    controllers = mapping(podman_info, "host").get("cgroupControllers")
+    return None if controllers is None else tuple(controllers)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -82,13 +82,13 @@ class TriedEndpoint:
 class EngineSearch:
     """``found`` is the first endpoint that answered; ``tried`` are the candidates before it."""
 
-    found: Endpoint | None
+    endpoint: Endpoint | None
     tried: tuple[TriedEndpoint, ...]
 
     def explain(self) -> str:
         """List the tried candidates with their problems, one per line."""
-        if self.found is not None:
-            return f"{self.found.url} ({self.found.source}) answers"
+        if self.endpoint is not None:
+            return f"{self.endpoint.url} ({self.endpoint.source}) answers"
         lines = [f"  {t.endpoint.url} ({t.endpoint.source}): {t.problem}" for t in self.tried]
         return "\n".join(["no container engine answers; tried:", *lines])
 

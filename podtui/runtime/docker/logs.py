@@ -64,9 +64,9 @@ class Rotation:
     of files exists, and they are certainly lost after one more rotation.
     """
 
-    def __init__(self, found: dict[str, Any]) -> None:
-        config = mapping(mapping(mapping(found, "HostConfig"), "LogConfig"), "Config")
-        self.path = log_path(found)
+    def __init__(self, inspection: dict[str, Any]) -> None:
+        config = mapping(mapping(mapping(inspection, "HostConfig"), "LogConfig"), "Config")
+        self.path = log_path(inspection)
         self._files = _number(str(config.get("max-file") or ""))
         self._size = _number(str(config.get("max-size") or ""))
 
@@ -152,13 +152,13 @@ class Logs:
 
     async def read(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLines]:
         link = self._connection.link
-        found = await self._ownership.inspect(container_id)
-        rotation = Rotation(found)
+        inspection = await self._ownership.inspect(container_id)
+        rotation = Rotation(inspection)
         log = ContainerLog(
             link,
             container_id,
             options,
-            terminal=bool(found["Config"].get("Tty")),
+            terminal=bool(inspection["Config"].get("Tty")),
             rotated=bool(rotation.oldest),
         )
         with translate_errors():
@@ -211,10 +211,10 @@ class Logs:
     async def _is_running(self, container_id: str) -> bool:
         """Check the container, because the engine's stream may end before the container does."""
         try:
-            found = await self._ownership.inspect(container_id)
+            inspection = await self._ownership.inspect(container_id)
         except EngineNotFound:
             return False
-        return bool(found["State"].get("Running"))
+        return bool(inspection["State"].get("Running"))
 
 
 class ContainerLog:
@@ -261,17 +261,17 @@ class ContainerLog:
         """Search ``since`` in the newest lines first, because reading a whole log can take
         seconds."""
         for size in (_NEWEST, None) if tail is None else (tail,):
-            found: bool | None = None
+            reached: bool | None = None
             async with aclosing(self._read(size)) as batches:
                 async for lines in batches:
-                    if found is None:
-                        self.whole = found = not is_before(lines[0], since)
-                        if found and size == _NEWEST and tail is None:
+                    if reached is None:
+                        self.whole = reached = not is_before(lines[0], since)
+                        if reached and size == _NEWEST and tail is None:
                             break
-                    if found:
+                    if reached:
                         yield lines
                     elif rest := [*dropwhile(lambda line: is_before(line, since), lines)]:
-                        found = True
+                        reached = True
                         yield rest
                 else:
                     return
@@ -325,15 +325,15 @@ class ContainerLog:
         size = None if trail.empty else tail
         while size is not None:
             passed: deque[LogLine] = deque(maxlen=_REMEMBERED)
-            count, found = 0, False
+            count, reached = 0, False
             async with aclosing(self.lines(size)) as batches:
                 async for lines in batches:
                     count += len(lines)
-                    rest = lines if found else trail.after(lines, passed)
-                    found = rest is not None
+                    rest = lines if reached else trail.after(lines, passed)
+                    reached = rest is not None
                     if rest:
                         yield rest
-            if found:
+            if reached:
                 return
             size = None if count < size else size * 8
         first = True
@@ -351,13 +351,13 @@ class ContainerLog:
         return query
 
 
-def _equal(one: LogLine, other: LogLine) -> bool:
+def _equal(line: LogLine, other: LogLine) -> bool:
     """Compare lines; gaps are found while reading, so they are not part of the log."""
     return (
-        one.timestamp == other.timestamp
-        and one.content == other.content
-        and one.stream == other.stream
-        and one.partial == other.partial
+        line.timestamp == other.timestamp
+        and line.content == other.content
+        and line.stream == other.stream
+        and line.partial == other.partial
     )
 
 

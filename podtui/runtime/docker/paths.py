@@ -64,23 +64,23 @@ async def walk(inspect: PathInspector, path: str, *, confined: bool = False) -> 
             current = await inspect("/" + "/".join(done))
             continue
         in_directory = current is not None and current.kind is HostPathKind.DIRECTORY
-        found = await inspect("/" + "/".join([*done, part])) if in_directory else None
-        if found is None:
+        stat = await inspect("/" + "/".join([*done, part])) if in_directory else None
+        if stat is None:
             rest = tuple(name for name in [part, *waiting[::-1]] if name not in ("", "."))
             return ResolvedPath("/" + "/".join(done), None, rest)
-        if not found.target:
+        if not stat.target:
             done.append(part)
-            current = found
+            current = stat
             continue
         links += 1
         if links > _MOST_LINKS:
             if confined:
                 raise Escapes(path)
             raise EngineError(f"{path}: too many levels of symbolic links")
-        if found.target.startswith("/"):
+        if stat.target.startswith("/"):
             done.clear()
             current = await inspect("/")
-        waiting += found.target.split("/")[::-1]
+        waiting += stat.target.split("/")[::-1]
     return ResolvedPath("/" + "/".join(done), current)
 
 
@@ -95,14 +95,14 @@ def path_inspector(
     """
 
     async def inspect(path: str) -> PathStat | None:
-        found = await stat_path(link, container_id, posixpath.normpath(top + path))
-        if found is None or not found.target.startswith("/"):
-            return found
-        if found.target == top or found.target.startswith(top + "/"):
-            return replace(found, target=found.target.removeprefix(top) or "/")
+        stat = await stat_path(link, container_id, posixpath.normpath(top + path))
+        if stat is None or not stat.target.startswith("/"):
+            return stat
+        if stat.target == top or stat.target.startswith(top + "/"):
+            return replace(stat, target=stat.target.removeprefix(top) or "/")
         if confined:
             raise Escapes(path)
-        return found
+        return stat
 
     return inspect
 
@@ -115,16 +115,16 @@ async def resolve(
     paths), with the mode of ``base``. Below a directory with the setgid bit they get the group
     ``gid``: not every engine reports the directory's own. Raises `Escapes`, `Refused`."""
     inspect = path_inspector(link, container_id, base, confined=True)
-    found = await walk(inspect, sub_path, confined=True)
-    if ".." in found.missing:
+    resolved = await walk(inspect, sub_path, confined=True)
+    if ".." in resolved.missing:
         raise Escapes(sub_path)
-    path = found.path
+    path = resolved.path
     missing: list[TarEntry] = []
-    if found.missing:
+    if resolved.missing:
         top, parent = await inspect("/"), await inspect(path)
         mode = top.mode if top else 0o755
         inherits = parent is not None and bool(parent.mode & stat.S_ISGID)
-        for name in found.missing:
+        for name in resolved.missing:
             path = posixpath.join(path, name)
             missing.append(TarEntry(base + path, mode, gid=gid if inherits else 0))
             inherits = bool(mode & stat.S_ISGID)

@@ -60,6 +60,8 @@ class MountSource:
 
 def volume_mount(name: str, target: str, *, read_only: bool = False) -> Json:
     """Mount an existing engine volume."""
+    # NoCopy: into an empty volume, the engine would copy what the image has at this path. In
+    # Kubernetes, a volume hides it.
     return {
         "Type": "volume",
         "Source": name,
@@ -90,6 +92,7 @@ def add_mounts(
             mounts.append(
                 volume_mount(source.volume, mount.container_path, read_only=mount.read_only)
             )
+        # A bind is one text with colons between its parts: it cannot express a path with a colon.
         elif graded or source.must_exist or ":" in source.path + mount.container_path:
             mounts.append(_bind(source, mount, graded=graded))
         else:
@@ -170,6 +173,8 @@ def sandbox_payload(
     files in volumes belong to the remapped users, and pods that share the host's namespaces are
     refused with the engine's message. Other engines have no user namespaces.
     """
+    # The kubelet decides about restarts: an engine that restarts containers by itself would
+    # interfere. IPC is shareable, because the containers of the pod join it.
     host: Json = {
         "NetworkMode": "host" if config.network is NamespaceMode.NODE else "bridge",
         "IpcMode": "host" if config.ipc is NamespaceMode.NODE else "shareable",
@@ -298,11 +303,13 @@ def container_payload(
     add_mounts(host, config, files.sources, created, abilities)
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
+    # What the engine cannot do is taken out, with a warning: the container runs with less instead
+    # of not at all.
     for fallback in FALLBACKS:
         reduced = None if getattr(abilities, fallback.ability) else fallback.without(host)
         if reduced is not None:
             host = reduced
-            warnings.append(fallback.words)
+            warnings.append(fallback.text)
     payload: Json = {
         "Image": config.image_id,
         "Labels": dict(labels),
@@ -314,6 +321,8 @@ def container_payload(
     }
     if sandbox.hostname:
         payload["Hostname"] = sandbox.hostname
+    # An entrypoint without a command drops the image's command, as in Kubernetes. Absent fields
+    # keep what the image has.
     if config.command:
         payload["Entrypoint"] = list(config.command)
     if config.args:
@@ -377,6 +386,8 @@ def _add_resources(
     if wanted.memory:
         if abilities.memory_limit:
             host["Memory"] = wanted.memory
+            # The limit of memory and swap together: no swap is left. Without it, an engine allows
+            # as much swap as memory.
             if abilities.swap_limit:
                 host["MemorySwap"] = wanted.memory
         else:
@@ -407,6 +418,7 @@ def _add_security(
     if wanted.no_new_privileges:
         options.append("no-new-privileges")
     if abilities.seccomp:
+        # Without an option, the engine applies its own profile: this is RuntimeDefault.
         if wanted.seccomp == "unconfined":
             options.append("seccomp=unconfined")
         elif seccomp_profile is not None:
@@ -435,6 +447,7 @@ def _add_security(
         host["Privileged"] = True
     if wanted.read_only_rootfs:
         host["ReadonlyRootfs"] = True
+    # An empty list masks nothing; without a list, the engine would mask its own default.
     if wanted.unmasked_proc:
         host["MaskedPaths"] = []
         host["ReadonlyPaths"] = []

@@ -40,14 +40,14 @@ class Ownership:
     async def inspect(self, container_id: str) -> dict[str, Any]:
         """Return the inspection. Raises `EngineNotFound`, also for containers that are not ours."""
         with translate_errors():
-            found: dict[str, Any] = await self._connection.link.calls.run(
+            inspection: dict[str, Any] = await self._connection.link.calls.run(
                 lambda client: client.inspect_container(container_id)
             )
         with parsing("an inspected container"):
-            if labels_of(found["Config"]).get(names.ROOT_LABEL) != self._root:
+            if labels_of(inspection["Config"]).get(names.ROOT_LABEL) != self._root:
                 raise EngineNotFound(f"No such container: {container_id}")
-            self._own_containers.add(str(found["Id"]))
-        return found
+            self._own_containers.add(str(inspection["Id"]))
+        return inspection
 
     async def check(self, container_id: str) -> None:
         """Raises `EngineNotFound` if the container is not ours or does not exist."""

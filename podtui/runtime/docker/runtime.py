@@ -261,9 +261,9 @@ class DockerRuntime:
 
     async def _running_in(self, sandbox_id: str, pod_uid: str) -> Sequence[str]:
         return [
-            one.id
-            for one in (await self.list(pod_uid)).containers
-            if one.sandbox_id == sandbox_id and one.state is ContainerState.RUNNING
+            container.id
+            for container in (await self.list(pod_uid)).containers
+            if container.sandbox_id == sandbox_id and container.state is ContainerState.RUNNING
         ]
 
     @asynccontextmanager

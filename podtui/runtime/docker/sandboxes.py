@@ -79,17 +79,17 @@ class Sandboxes:
     async def store(self, sandbox_id: str) -> SandboxStore:
         """Return the storage of a sandbox, from the cache or the engine. Raises
         `EngineNotFound`."""
-        known = self._stores.get(sandbox_id)
-        if known is None:
-            found = await self._ownership.inspect(sandbox_id)
-            known = self._stores.setdefault(sandbox_id, sandbox_store(found, PLACES_LABEL))
-        return known
+        store = self._stores.get(sandbox_id)
+        if store is None:
+            inspection = await self._ownership.inspect(sandbox_id)
+            store = self._stores.setdefault(sandbox_id, sandbox_store(inspection, PLACES_LABEL))
+        return store
 
     async def status(self, sandbox_id: str) -> SandboxStatus:
-        found = await self._ownership.inspect(sandbox_id)
+        inspection = await self._ownership.inspect(sandbox_id)
         info = self._connection.link.info
-        routable = info.routable_pods and is_routable(found, source_address)
-        status = sandbox_status(found)
+        routable = info.routable_pods and is_routable(inspection, source_address)
+        status = sandbox_status(inspection)
         enterable = info.local and status.pid is not None and is_enterable(status.pid)
         return replace(status, routable=routable, enterable=enterable)
 
@@ -162,9 +162,9 @@ class Sandboxes:
         pod_volume = await self._make_volume(
             link, volume, config.uid, nonce, first_places(config.volumes)
         )
-        for one in config.volumes:
-            if one.name in memory:
-                await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
+        for item in config.volumes:
+            if item.name in memory:
+                await self._make_volume(link, memory[item.name], config.uid, nonce, {}, item)
         held = {item.name: memory[item.name] for item in config.volumes if is_held(item)}
         volume_labels = labels_of(pod_volume)
         fresh = volume_labels.get(NONCE_LABEL) == nonce
@@ -202,7 +202,11 @@ class Sandboxes:
             host_dns=host_dns(payload["HostConfig"]),
             spare_files=list(SPARE_FILES) if fresh and link.fills_volumes else [],
             pause_version=PAUSE_VERSION,
-            written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
+            written={
+                volume.name: volume.files
+                for volume in config.volumes
+                if fresh or volume.name in memory
+            },
         )
         self._ownership.add(identity)
         if config.uid not in self._emptied:
@@ -360,8 +364,8 @@ class Sandboxes:
         wanted = {names.ROOT_LABEL: self._root, names.SANDBOX_ID: sandbox_id}
 
         def find(client: DockerClient) -> list[str]:
-            found = client.containers(all=all, filters={"label": label_filter(wanted)})
-            return [str(entry["Id"]) for entry in labelled(found, wanted)]
+            entries = client.containers(all=all, filters={"label": label_filter(wanted)})
+            return [str(entry["Id"]) for entry in labelled(entries, wanted)]
 
         with translate_errors():
             return await link.calls.run(find)
@@ -397,8 +401,8 @@ class Sandboxes:
         wanted = [f"{names.ROOT_LABEL}={self._root}"]
 
         def find(client: DockerClient) -> tuple[str, ...]:
-            found = client.volumes(filters={"label": wanted}).get("Volumes") or ()
-            uids = {labels_of(volume).get(names.POD_UID) for volume in found}
+            volumes = client.volumes(filters={"label": wanted}).get("Volumes") or ()
+            uids = {labels_of(volume).get(names.POD_UID) for volume in volumes}
             return tuple(sorted(str(uid) for uid in uids if uid))
 
         with translate_errors():

@@ -109,9 +109,9 @@ async def _create_exec(
 
 async def _exec_exit(link: Link, exec_id: str) -> int | None:
     """Return the exit code; None while the command runs. Raises `Refused`."""
-    found = await _state(link, exec_id)
-    code = found.get("ExitCode")
-    return None if found.get("Running") or code is None else int(code)
+    state = await _state(link, exec_id)
+    code = state.get("ExitCode")
+    return None if state.get("Running") or code is None else int(code)
 
 
 async def _kill_exec(link: Link, clock: Clock, container_id: str, exec_id: str) -> None:
@@ -120,14 +120,14 @@ async def _kill_exec(link: Link, clock: Clock, container_id: str, exec_id: str) 
         return
     try:
         for _ in range(_START_TRIES):
-            found = await _state(link, exec_id)
-            if found.get("Running") and (pid := int(found.get("Pid") or 0)):
+            state = await _state(link, exec_id)
+            if state.get("Running") and (pid := int(state.get("Pid") or 0)):
                 container = await link.wire.send(
                     "GET", f"/containers/{container_id}/json", total=_CALL_SECONDS
                 )
                 _kill_inside(pid, int(container["State"].get("Pid") or 0))
                 return
-            if found.get("ExitCode") is not None:
+            if state.get("ExitCode") is not None:
                 return
             # The engine returned before it started the process.
             await clock.sleep(_START_PAUSE)
@@ -187,8 +187,8 @@ class DockerSession:
                     held.append(piece)
                     continue
                 begun = True
-                for one in held:
-                    yield one
+                for output in held:
+                    yield output
                 held.clear()
                 yield piece
         if not held:
@@ -201,8 +201,8 @@ class DockerSession:
             if not LOST_OUTPUT.match(text):
                 reason = text.decode(errors="replace").strip()
             raise ExecStartError(f"failed to exec in container: failed to start exec: {reason}")
-        for one in held:
-            yield one
+        for output in held:
+            yield output
 
     async def _pieces(self) -> AsyncGenerator[Output]:
         frames = None if self._tty else Frames()
@@ -265,9 +265,9 @@ class Sessions:
 
         async def code() -> int:
             nonlocal ended
-            found = await self._exit_code(link, identity)
+            exit_code = await self._exit_code(link, identity)
             ended = True
-            return found
+            return exit_code
 
         async with AsyncExitStack() as stack:
             with translate_errors():
@@ -286,8 +286,8 @@ class Sessions:
     @asynccontextmanager
     async def attach(self, container_id: str, *, stdin: bool) -> AsyncGenerator[ProcessSession]:
         link = self._connection.link
-        found = await self._ownership.inspect(container_id)
-        if not found["State"].get("Running"):
+        inspection = await self._ownership.inspect(container_id)
+        if not inspection["State"].get("Running"):
             raise EngineConflict(f"container {container_id} is not running")
         query = {"stream": "1", "stdout": "1", "stderr": "1", "stdin": "1" if stdin else "0"}
         async with AsyncExitStack() as stack:
@@ -296,16 +296,16 @@ class Sessions:
                     link.wire.hijack(f"/containers/{container_id}/attach", query=query)
                 )
             resize = f"/containers/{container_id}/resize"
-            tty = bool(found["Config"].get("Tty"))
-            once = STDIN_ONCE_LABEL in labels_of(found["Config"])
-            closes = (once or bool(found["Config"].get("StdinOnce"))) and not tty
+            tty = bool(inspection["Config"].get("Tty"))
+            once = STDIN_ONCE_LABEL in labels_of(inspection["Config"])
+            closes = (once or bool(inspection["Config"].get("StdinOnce"))) and not tty
             yield DockerSession(link, channel, tty=tty, resize_path=resize, closes=closes)
 
     async def _exit_code(self, link: Link, exec_id: str) -> int:
         """Poll, because the output may end long before the command exits."""
         pause = _FIRST_PAUSE
         with translate_errors():
-            while (found := await _exec_exit(link, exec_id)) is None:
+            while (exit_code := await _exec_exit(link, exec_id)) is None:
                 await self._clock.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-        return found
+        return exit_code

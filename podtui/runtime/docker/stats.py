@@ -56,7 +56,7 @@ class Stats:
         running = await self._running(link, names.DOCKER_TYPE_CONTAINER)
         version = link.info.cgroup_version
 
-        found = await self._each(
+        usages = await self._each(
             link, running, KernelFiles.usage, lambda reported: from_answer(reported, version)
         )
         now = self._clock.now()
@@ -72,7 +72,7 @@ class Stats:
                 written=None if usage.disk is None else usage.disk[1],
             )
             for identity, entry in running.items()
-            if (usage := found.get(identity)) is not None
+            if (usage := usages.get(identity)) is not None
         )
 
     async def sandboxes(self) -> tuple[SandboxStats, ...]:
@@ -80,14 +80,14 @@ class Stats:
         running = await self._running(link, names.DOCKER_TYPE_SANDBOX)
         of_host = {identity for identity, entry in running.items() if on_host_network(entry)}
         of_pod = {identity: entry for identity, entry in running.items() if identity not in of_host}
-        found = await self._each(link, of_pod, KernelFiles.interfaces, interfaces_of)
+        interfaces = await self._each(link, of_pod, KernelFiles.interfaces, interfaces_of)
         now = self._clock.now()
         return tuple(
             SandboxStats(
                 id=identity,
                 pod_uid=entry["Labels"].get(names.POD_UID, ""),
                 timestamp=now,
-                interfaces=found.get(identity),
+                interfaces=interfaces.get(identity),
                 host_network=identity in of_host,
             )
             for identity, entry in running.items()
@@ -108,7 +108,8 @@ class Stats:
         # The engine omits the size, or reports -1, if its storage driver cannot measure it.
         with parsing("sizes"):
             sizes = {
-                str(one["Id"]): int(one.get("SizeRw") or 0) for one in labelled(reported, wanted)
+                str(entry["Id"]): int(entry.get("SizeRw") or 0)
+                for entry in labelled(reported, wanted)
             }
         return {identity: size for identity, size in sizes.items() if size >= 0}
 
@@ -117,11 +118,11 @@ class Stats:
         wanted = _labels(self._root, kind)
         labels = label_filter(wanted)
         with translate_errors():
-            found = await link.calls.run(
+            entries = await link.calls.run(
                 lambda client: client.containers(filters={"label": labels})
             )
         with parsing("the list of containers"):
-            return {str(entry["Id"]): entry for entry in labelled(found, wanted)}
+            return {str(entry["Id"]): entry for entry in labelled(entries, wanted)}
 
     async def _each(
         self,
@@ -131,23 +132,23 @@ class Stats:
         parse: Callable[[Mapping[str, Any]], T | None],
     ) -> dict[str, T]:
         """Return results by id: from local files if available, else from the API."""
-        found: dict[str, T] = {}
+        results: dict[str, T] = {}
         if link.info.local and wanted:
-            found = await asyncio.to_thread(self._read_all, link.info, tuple(wanted), read)
+            results = await asyncio.to_thread(self._read_all, link.info, tuple(wanted), read)
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def ask(identity: str) -> None:
             async with slots:
                 answer = await _query(link, identity)
             if answer is not None and (reported := parse(answer)) is not None:
-                found[identity] = reported
+                results[identity] = reported
 
         with without_group():
             async with asyncio.TaskGroup() as group:
                 for identity in wanted:
-                    if identity not in found:
+                    if identity not in results:
                         group.create_task(ask(identity), name=f"stats {identity[:12]}")
-        return found
+        return results
 
     def _read_all(
         self, info: EngineInfo, ids: Sequence[str], read: Callable[[KernelFiles, str], T | None]
@@ -158,7 +159,7 @@ class Stats:
             self._files = (info, files)
         files = self._files[1]
         every = ((identity, read(files, identity)) for identity in ids)
-        return {identity: one for identity, one in every if one is not None}
+        return {identity: result for identity, result in every if result is not None}
 
 
 async def _query(link: Link, container_id: str) -> Mapping[str, Any] | None:
@@ -227,18 +228,18 @@ def _disk_of(reported: Mapping[str, Any], cgroup_version: int) -> Disk | None:
 @parsing("usage")
 def interfaces_of(stats: Mapping[str, Any]) -> tuple[NetworkInterfaceUsage, ...] | None:
     """Return the interfaces in a stats response; None if it has no network data."""
-    found = cast("Mapping[str, Mapping[str, Any]] | None", stats.get("networks"))
-    if found is None:
+    networks = cast("Mapping[str, Mapping[str, Any]] | None", stats.get("networks"))
+    if networks is None:
         return None
     return tuple(
         NetworkInterfaceUsage(
             name=name,
-            received=int(one.get("rx_bytes") or 0),
-            sent=int(one.get("tx_bytes") or 0),
-            receive_errors=int(one.get("rx_errors") or 0),
-            send_errors=int(one.get("tx_errors") or 0),
+            received=int(counters.get("rx_bytes") or 0),
+            sent=int(counters.get("tx_bytes") or 0),
+            receive_errors=int(counters.get("rx_errors") or 0),
+            send_errors=int(counters.get("tx_errors") or 0),
         )
-        for name, one in sorted(found.items())
+        for name, counters in sorted(networks.items())
         if name != _LOOPBACK
     )
 
@@ -248,12 +249,12 @@ def interfaces_of(stats: Mapping[str, Any]) -> tuple[NetworkInterfaceUsage, ...]
 
 def parse_net_dev(text: str) -> tuple[NetworkInterfaceUsage, ...]:
     """Parse ``/proc/PID/net/dev``. Raises ValueError, IndexError if it is malformed."""
-    found: list[NetworkInterfaceUsage] = []
+    interfaces: list[NetworkInterfaceUsage] = []
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")
         fields = rest.split()
         if (name := name.strip()) != _LOOPBACK:
-            found.append(
+            interfaces.append(
                 NetworkInterfaceUsage(
                     name=name,
                     received=int(fields[0]),
@@ -262,17 +263,17 @@ def parse_net_dev(text: str) -> tuple[NetworkInterfaceUsage, ...]:
                     send_errors=int(fields[10]),
                 )
             )
-    return tuple(sorted(found, key=lambda one: one.name))
+    return tuple(sorted(interfaces, key=lambda interface: interface.name))
 
 
 def parse_blkio(text: str) -> Disk | None:
     """Parse a cgroup v1 file with lines ``MAJOR:MINOR Read BYTES``; None if it lists no disk."""
-    lines = [words for line in text.splitlines() if len(words := line.split()) == 3]
+    lines = [tokens for line in text.splitlines() if len(tokens := line.split()) == 3]
     return (_sum(lines, "Read"), _sum(lines, "Write")) if lines else None
 
 
 def _sum(lines: Iterable[list[str]], word: str) -> int:
-    return sum(int(words[2]) for words in lines if words[1] == word)
+    return sum(int(tokens[2]) for tokens in lines if tokens[1] == word)
 
 
 def parse_io_stat(text: str) -> Disk:
@@ -357,8 +358,8 @@ class KernelFiles:
     def _processes(self, group: str) -> list[str]:
         """Return the process ids of a group as seen from here, usually the oldest first."""
         folder = "" if self._version == 2 else "/cpuacct"
-        found = _read(f"{self._top}{folder}/{group}/cgroup.procs").split()
-        return [pid for pid in found if pid != "0"]
+        pids = _read(f"{self._top}{folder}/{group}/cgroup.procs").split()
+        return [pid for pid in pids if pid != "0"]
 
     def _of_processes(self, group: str) -> Disk | None:
         """Sum the disk usage of a group's processes. It includes exited children: a process

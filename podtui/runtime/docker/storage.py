@@ -118,7 +118,7 @@ def signs_of_filling(layout: Layout, *, by_engine: bool) -> tuple[str, ...]:
     if not by_engine:
         return (WHOLE,)
     return (
-        *(place for place in layout.places.values() if place in SPARE_DIRECTORIES),
+        *(location for location in layout.places.values() if location in SPARE_DIRECTORIES),
         _FOLDERS[-1],
     )
 
@@ -171,15 +171,15 @@ def compute_layout(
             places[volume.name] = MEMORY_PREFIX + memory_volume[volume.name]
             memory.append(volume)
             continue
-        place = spares.get(volume.name) or f"volumes/{volume.name}"
-        places[volume.name] = place
+        location = spares.get(volume.name) or f"volumes/{volume.name}"
+        places[volume.name] = location
         if volume.name in spares and filled and _plain(volume):
-            uploads += files_of(volume, place)
+            uploads += files_of(volume, location)
         elif volume.name in spares and not fresh and not volume.files:
             # Created by an earlier attempt; the containers may have changed it since.
             continue
         else:
-            uploads += entries_of(volume, place)
+            uploads += entries_of(volume, location)
     if fresh and not filled:
         uploads.append(TarEntry(WHOLE, _WHOLE_MODE, content=b""))
     return Layout(places, tuple(uploads), tuple(memory))
@@ -218,12 +218,12 @@ class SandboxStore:
 def read_places(label: str | None) -> dict[str, str]:
     """Parse the places label; empty if it is missing or malformed."""
     try:
-        found: object = json.loads(label or "{}")
+        places: object = json.loads(label or "{}")
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(places, dict):
         return {}
-    return {str(k): str(v) for k, v in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return {str(k): str(v) for k, v in places.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def inside(base: str, path: str) -> str:

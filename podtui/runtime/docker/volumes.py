@@ -78,28 +78,30 @@ class Volumes:
 
     async def write(self, sandbox_id: str, volume: PodVolume) -> None:
         store = await self._sandboxes.store(sandbox_id)
-        place = self._place(store, volume.name)
-        known = store.written.pop(volume.name, None)
-        if known != volume.files:
+        location = self._place(store, volume.name)
+        written = store.written.pop(volume.name, None)
+        if written != volume.files:
             with translate_errors():
                 present = (
-                    await self._listing(sandbox_id, place) if known is None else listing_of(known)
+                    await self._listing(sandbox_id, location)
+                    if written is None
+                    else listing_of(written)
                 )
-                update = plan(volume, place, present)
+                update = plan(volume, location, present)
                 if update is not None:
                     await self._apply_update(sandbox_id, store, update)
         store.written[volume.name] = volume.files
 
-    async def _listing(self, sandbox_id: str, place: str) -> Listing:
+    async def _listing(self, sandbox_id: str, location: str) -> Listing:
         """List the content of a volume, which may be a tmpfs. Raises `Refused`."""
         link = self._connection.link
-        found: dict[str, str] = {}
-        async with archive_of(link, sandbox_id, posixpath.join(POD_DIRECTORY, place)) as archive:
+        listing: dict[str, str] = {}
+        async with archive_of(link, sandbox_id, posixpath.join(POD_DIRECTORY, location)) as archive:
             async for member in archive.members():
                 # Relative to the volume's own name.
-                found[member.name.partition("/")[2]] = member.link
-        found.pop("", None)
-        return found
+                listing[member.name.partition("/")[2]] = member.link
+        listing.pop("", None)
+        return listing
 
     async def _apply_update(self, sandbox_id: str, store: SandboxStore, update: Update) -> None:
         if store.pause_version != PAUSE_VERSION:
@@ -130,16 +132,16 @@ class Volumes:
 
     async def size(self, sandbox_id: str, volume: str, limit: int) -> int:
         store = await self._sandboxes.store(sandbox_id)
-        place = self._place(store, volume)
+        location = self._place(store, volume)
         link = self._connection.link
-        if link.info.local and store.mountpoint and store.places[volume] == place:
-            path = posixpath.join(store.mountpoint, place)
+        if link.info.local and store.mountpoint and store.places[volume] == location:
+            path = posixpath.join(store.mountpoint, location)
             size = await asyncio.to_thread(size_on_disk, path, limit)
             if size is not None:
                 return size
         size = 0
         with translate_errors():
-            path = posixpath.join(POD_DIRECTORY, place)
+            path = posixpath.join(POD_DIRECTORY, location)
             async with archive_of(link, sandbox_id, path) as archive:
                 async for member in archive.members():
                     size += -(-member.size // BLOCK) * BLOCK
@@ -149,7 +151,7 @@ class Volumes:
 
     async def fill(self, sandbox_id: str, volume: str, image_id: str) -> None:
         store = await self._sandboxes.store(sandbox_id)
-        place = self._place(store, volume)
+        location = self._place(store, volume)
         if store.filled.get(volume) == image_id:
             return
         link = self._connection.link
@@ -161,30 +163,32 @@ class Volumes:
             state, _, image = (mark_content or b"").decode(errors="replace").partition(" ")
             if (state, image) != (_FILLED, image_id):
                 if image and image != image_id:
-                    await self._empty(sandbox_id, store, place)
+                    await self._empty(sandbox_id, store, location)
                 await upload(link, sandbox_id, _mark(volume, f"{_FILLING} {image_id}"))
-                await copy_image(link, self._helpers, image_id, sandbox_id, place)
+                await copy_image(link, self._helpers, image_id, sandbox_id, location)
                 await upload(link, sandbox_id, _mark(volume, f"{_FILLED} {image_id}"))
         store.filled[volume] = image_id
 
-    async def _empty(self, sandbox_id: str, store: SandboxStore, place: str) -> None:
+    async def _empty(self, sandbox_id: str, store: SandboxStore, location: str) -> None:
         """Remove and recreate a volume's directory. Raises `Refused`."""
         link = self._connection.link
-        path = posixpath.join(POD_DIRECTORY, place)
+        path = posixpath.join(POD_DIRECTORY, location)
         top = await stat_path(link, sandbox_id, path)
         # Uploading a file over a directory removes the directory with its content.
         await self._apply_update(
-            sandbox_id, store, Update((TarEntry(place, 0, content=b""),), (place, place), (place,))
+            sandbox_id,
+            store,
+            Update((TarEntry(location, 0, content=b""),), (location, location), (location,)),
         )
-        await upload(link, sandbox_id, [TarEntry(place, top.mode if top else _FOLDER_MODE)])
+        await upload(link, sandbox_id, [TarEntry(location, top.mode if top else _FOLDER_MODE)])
 
     def _place(self, store: SandboxStore, volume: str) -> str:
         """Return the path of a volume in its sandbox, below `POD_DIRECTORY`. Raises
         `EngineNotFound`."""
-        place = store.places.get(volume)
-        if place is None:
+        location = store.places.get(volume)
+        if location is None:
             raise EngineNotFound(f'the sandbox has no volume "{volume}"')
-        return f"volumes/{volume}" if place.startswith(MEMORY_PREFIX) else place
+        return f"volumes/{volume}" if location.startswith(MEMORY_PREFIX) else location
 
 
 def _mark(volume: str, text: str) -> list[TarEntry]:
@@ -207,13 +211,13 @@ def size_on_disk(path: str, limit: int) -> int | None:
             with os.scandir(directory) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):
-                        found = entry.stat(follow_symlinks=False)
+                        stat = entry.stat(follow_symlinks=False)
                         if entry.is_dir(follow_symlinks=False):
                             pending.append(entry.path)
-                        if (found.st_dev, found.st_ino) not in counted:
-                            size += found.st_blocks * BLOCK
-                        if found.st_nlink > 1:
-                            counted.add((found.st_dev, found.st_ino))
+                        if (stat.st_dev, stat.st_ino) not in counted:
+                            size += stat.st_blocks * BLOCK
+                        if stat.st_nlink > 1:
+                            counted.add((stat.st_dev, stat.st_ino))
         except (FileNotFoundError, NotADirectoryError):
             if directory == path:
                 return None
@@ -242,16 +246,16 @@ class Update:
 
 def listing_of(files: Iterable[VolumeFile]) -> Listing:
     """Return the listing of a volume that was created with these files."""
-    found: dict[str, str] = {}
+    listing: dict[str, str] = {}
     for file in files:
         parent = posixpath.dirname(file.path)
-        while parent and parent not in found:
-            found[parent] = ""
+        while parent and parent not in listing:
+            listing[parent] = ""
             parent = posixpath.dirname(parent)
-        found[file.path] = file.target
+        listing[file.path] = file.target
         if file.path == DATA:
-            found.setdefault(file.target, "")
-    return found
+            listing.setdefault(file.target, "")
+    return listing
 
 
 def plan(volume: PodVolume, base: str, present: Listing) -> Update | None:
@@ -316,13 +320,13 @@ class ImageMembers:
 
 
 async def copy_image(
-    link: Link, helpers: HelperContainers, image_id: str, sandbox_id: str, place: str
+    link: Link, helpers: HelperContainers, image_id: str, sandbox_id: str, location: str
 ) -> None:
-    """Copy an image's files over the directory ``place`` below `POD_DIRECTORY`. Raises
+    """Copy an image's files over the directory ``location`` below `POD_DIRECTORY`. Raises
     `Refused`."""
     async with helpers.create(image=image_id) as helper:
-        found = await link.calls.run(lambda client: client.inspect_container(helper))
-        created = instant(found.get("Created"))
+        inspection = await link.calls.run(lambda client: client.inspect_container(helper))
+        created = instant(inspection.get("Created"))
         members = ImageMembers(int(created.timestamp()) if created else 0)
         async with link.wire.open(
             "GET", f"/containers/{helper}/export", idle=_STALLED_SECONDS
@@ -331,7 +335,7 @@ async def copy_image(
             async with link.wire.open(
                 "PUT",
                 f"/containers/{sandbox_id}/archive",
-                query={"path": posixpath.join(POD_DIRECTORY, place)},
+                query={"path": posixpath.join(POD_DIRECTORY, location)},
                 content=_filtered(archive, members),
                 total=_FILL_SECONDS,
             ):

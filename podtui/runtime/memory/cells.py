@@ -22,16 +22,20 @@ from podtui.runtime.protocol import (
 
 
 class Signal:
-    """Wakes all tasks that wait for a change."""
+    """Wakes all tasks that wait for a change. It exists several times per container, and few of
+    them are waited for: only a waiting task makes an event."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._event: asyncio.Event | None = None
 
     def notify(self) -> None:
-        before, self._event = self._event, asyncio.Event()
-        before.set()
+        if self._event is not None:
+            self._event.set()
+            self._event = None
 
     async def wait(self) -> None:
+        if self._event is None:
+            self._event = asyncio.Event()
         await self._event.wait()
 
 

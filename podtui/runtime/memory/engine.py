@@ -90,10 +90,10 @@ class EventQueue:
         """The reason why the stream ended; empty while it is open."""
 
 
-def _clash(one: PortMapping, other: PortMapping) -> bool:
-    same = (one.host_port, one.protocol) == (other.host_port, other.protocol)
-    every = {"", "0.0.0.0"} & {one.host_ip, other.host_ip}
-    return same and (bool(every) or one.host_ip == other.host_ip)
+def _clash(port: PortMapping, other: PortMapping) -> bool:
+    same = (port.host_port, port.protocol) == (other.host_port, other.protocol)
+    every = {"", "0.0.0.0"} & {port.host_ip, other.host_ip}
+    return same and (bool(every) or port.host_ip == other.host_ip)
 
 
 class MemoryEngine:

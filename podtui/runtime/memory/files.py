@@ -251,8 +251,8 @@ def _walk(files: ContainerFiles, path: str, name: str) -> Iterator[tuple[str, by
     content = files.read(path)
     yield name, content
     if content is None:
-        for one in files.names(path):
-            yield from _walk(files, posixpath.join(path, one), f"{name}/{one}")
+        for entry in files.names(path):
+            yield from _walk(files, posixpath.join(path, entry), f"{name}/{entry}")
 
 
 class SimulatedHost:
@@ -277,9 +277,9 @@ class SimulatedHost:
 
     def kind(self, path: str) -> HostPathKind:
         path = posixpath.normpath(path)
-        known = self._kinds.get(path)
-        if known is not None:
-            return known
+        kind = self._kinds.get(path)
+        if kind is not None:
+            return kind
         inside = path.lstrip("/")
         if inside in self.tree.contents:
             return HostPathKind.FILE

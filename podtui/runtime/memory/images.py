@@ -84,22 +84,22 @@ class LocalImages:
 
     def add(self, record: ImageRecord, name: str) -> None:
         self._by_id[record.id] = record
-        for known in (*record.tags, *record.digests, name):
-            self._names[normalise(known)] = record.id
+        for reference in (*record.tags, *record.digests, name):
+            self._names[normalise(reference)] = record.id
 
     def find(self, image: str) -> ImageRecord | None:
         """Find an image by name, id or id prefix."""
         key = normalise(image)
-        found = self._by_id.get(self._names.get(key, key))
-        if found is None and len(image) >= 12:
+        record = self._by_id.get(self._names.get(key, key))
+        if record is None and len(image) >= 12:
             bare = image.removeprefix("sha256:")
             ids = [i for i in self._by_id if i.removeprefix("sha256:").startswith(bare)]
-            found = self._by_id[ids[0]] if len(ids) == 1 else None
-        return found
+            record = self._by_id[ids[0]] if len(ids) == 1 else None
+        return record
 
     def remove(self, image_id: str) -> None:
         self._by_id.pop(image_id, None)
-        self._names = {name: known for name, known in self._names.items() if known != image_id}
+        self._names = {name: id_ for name, id_ in self._names.items() if id_ != image_id}
 
     def all(self) -> tuple[ImageRecord, ...]:
         return tuple(self._by_id.values())

@@ -67,20 +67,20 @@ class Behaviour:
 
 def simulated_container(config: ContainerConfig) -> Behaviour:
     """Print the image and command, and run until stopped."""
-    words = (config.image, *(config.command or ()), *(config.args or ()))
-    return Behaviour(lines=(_simulated(words),))
+    command = (config.image, *(config.command or ()), *(config.args or ()))
+    return Behaviour(lines=(_simulated(command),))
 
 
-def simulated_command(words: tuple[str, ...]) -> Behaviour:
+def simulated_command(command: tuple[str, ...]) -> Behaviour:
     """Print the command and exit with 0, or fail to start as one that the image does not have."""
-    if not words or any(words[: len(absent)] == absent for absent in _ABSENT):
-        name = words[0] if words else ""
+    if not command or any(command[: len(absent)] == absent for absent in _ABSENT):
+        name = command[0] if command else ""
         return Behaviour(start_error=f'exec: "{name}": executable file not found in $PATH')
-    return Behaviour(lines=(_simulated(words),), exit_after=0.0)
+    return Behaviour(lines=(_simulated(command),), exit_after=0.0)
 
 
-def _simulated(words: tuple[str, ...]) -> str:
-    line = " ".join(shlex.join(words).split())
+def _simulated(command: tuple[str, ...]) -> str:
+    line = " ".join(shlex.join(command).split())
     return f"simulated: {line if len(line) <= _SHOWN else line[:_SHOWN] + '…'}"
 
 

@@ -336,8 +336,8 @@ class MemoryRuntime:
     ) -> ExecResult:
         await self._enter("exec")
         cell = self._running(container_id)
-        words = tuple(command)
-        behaviour = self._command(cell.config, words)
+        tokens = tuple(command)
+        behaviour = self._command(cell.config, tokens)
         if behaviour.start_error:
             text = behaviour.start_error.encode()
             return ExecResult(exit_code=NOT_STARTED, output=text[:limit], stderr=text[:limit])
@@ -355,7 +355,7 @@ class MemoryRuntime:
                         break
                     await _wait(cell, process.wakes_at - elapsed)
         except TimeoutError as error:
-            text = f'command "{" ".join(words)}" timed out after {timeout:g}s'
+            text = f'command "{" ".join(tokens)}" timed out after {timeout:g}s'
             raise ExecTimeout(text) from error
         output = {"stdout": b"", "stderr": b""}
         for line in process.lines_from(0):
@@ -415,9 +415,9 @@ class MemoryRuntime:
         cell = self.engine.container(self._root, container_id)
         await unpack(cell.files, directory, content)
 
-    def _command(self, config: ContainerConfig, words: tuple[str, ...]) -> Behaviour:
-        declared = self._exec_behave(config, words) if self._exec_behave else None
-        return declared or simulated_command(words)
+    def _command(self, config: ContainerConfig, command: tuple[str, ...]) -> Behaviour:
+        declared = self._exec_behave(config, command) if self._exec_behave else None
+        return declared or simulated_command(command)
 
     def _running(self, container_id: str) -> ContainerCell:
         cell = self.engine.container(self._root, container_id)
@@ -436,7 +436,7 @@ class MemoryRuntime:
         while options.follow and await self._wait_for_line(cell, options, number):
             process = cell.process
             if process is not None:
-                lines = [one for one in process.lines_from(number) if _within(one, options)]
+                lines = [line for line in process.lines_from(number) if _within(line, options)]
                 number = process.written
                 if lines:
                     yield lines

@@ -11,25 +11,16 @@ import hmac
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
-from multidict import MultiMapping
 
-from podtui.api.v1 import StatusDetails
-from podtui.server.auth.attributes import Attributes, parse_attributes
-from podtui.server.auth.users import (
-    ADMIN,
-    ANONYMOUS,
-    AUTHENTICATED,
-    MASTERS,
-    User,
-    may,
-    refusal,
-    service_account,
-    service_account_of,
-)
-from podtui.server.status import Handler, StatusError
+from podtui.server.auth.attributes import Attributes, authorized_as, parse_attributes
+from podtui.server.auth.impersonation import impersonated
+from podtui.server.auth.rbac import AUTHORIZER, Policy
+from podtui.server.auth.users import ADMIN, ANONYMOUS, User, refused
+from podtui.server.status import Handler, StatusError, forbidden
 from podtui.server.transport.unix import is_local
 
 log = logging.getLogger(__name__)
@@ -41,7 +32,7 @@ REQUESTER: Final = web.RequestKey("requester", User)
 """The user whose credentials the request has; it may impersonate another one."""
 ATTRIBUTES: Final = web.RequestKey("attributes", Attributes)
 _SCHEME: Final = "bearer"
-_EXTRA: Final = "impersonate-extra-"
+_SESSIONS: Final = frozenset({"attach", "exec", "portforward"})
 
 
 class Access:
@@ -78,9 +69,9 @@ class Access:
             user = await self._authenticate(request)
         request[REQUESTER] = request[USER] = user
         request[ATTRIBUTES] = attributes
-        request[USER] = user = impersonated(user, request.headers)
-        if not may(user, attributes):
-            raise self._refused(user, attributes)
+        policy = await request.app[AUTHORIZER].policy()
+        request[USER] = user = impersonated(user, request.headers, attributes, policy)
+        _authorize(user, attributes, policy)
         return await handler(request)
 
     def _is_known_host(self, host: str) -> bool:
@@ -101,44 +92,28 @@ class Access:
         log.debug("%s %s: the credentials are not valid", request.method, request.path)
         raise StatusError(401, "Unauthorized")
 
-    def _refused(self, user: User, attributes: Attributes) -> StatusError:
-        if user is ANONYMOUS:
-            return StatusError(401, "Unauthorized")
-        details = StatusDetails(
-            name=attributes.name, group=attributes.group, kind=attributes.resource
-        )
-        return StatusError(403, refusal(user, attributes), details=details)
+
+def _authorize(user: User, wanted: Attributes, policy: Policy) -> None:
+    """Raises `StatusError` 403."""
+    options = authorized_as(wanted)
+    decisions = [policy.decide(user, option) for option in options]
+    if not any(decision.allowed for decision in decisions):
+        raise refused(user, options[0], decisions[0].reason)
+    if wanted.resource == "pods" and wanted.subresource in _SESSIONS and wanted.verb == "get":
+        # WebSockets are GET requests: who may only read pods must not run commands in them.
+        decision = policy.decide(user, replace(wanted, verb="create"))
+        if not decision.allowed:
+            raise forbidden(wanted.resource, wanted.name, decision.reason)
 
 
-def impersonated(user: User, headers: MultiMapping[str]) -> User:
-    """Return the user that the ``Impersonate-…`` headers name (``kubectl --as``), else ``user``.
-
-    Raises `StatusError` 403 for a user that may not impersonate, and 400 for groups, a UID or extra
-    values without a user.
-    """
-    name = headers.get("Impersonate-User", "")
-    groups = tuple(headers.getall("Impersonate-Group", []))
-    uid = headers.get("Impersonate-Uid", "")
-    extra = {
-        key[len(_EXTRA) :].lower(): tuple(headers.getall(key))
-        for key in headers
-        if key.lower().startswith(_EXTRA)
-    }
-    if not name:
-        if groups or uid or extra:
-            raise StatusError(400, "requested groups, uid or extra without impersonating a user")
-        return user
-    if MASTERS not in user.groups:
-        raise StatusError(
-            403,
-            f'users "{name}" is forbidden: User "{user.name}" cannot impersonate resource "users"'
-            ' in API group "" at the cluster scope',
-        )
-    if not groups and (account := service_account_of(name)) is not None:
-        groups = service_account(*account, uid, extra).groups
-    if name != ANONYMOUS.name and AUTHENTICATED not in groups:
-        groups += (AUTHENTICATED,)
-    return User(name, groups, uid, extra)
+async def check_creation(request: web.Request) -> None:
+    """Check that the user of an update or patch may also create the object. Raises `StatusError`
+    403."""
+    policy = await request.app[AUTHORIZER].policy()
+    wanted = replace(request[ATTRIBUTES], verb="create")
+    decision = policy.decide(request[USER], wanted)
+    if not decision.allowed:
+        raise refused(request[USER], wanted, decision.reason)
 
 
 def host_name(host: str) -> str:

@@ -6,10 +6,12 @@ resource are resource requests, every other path is not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from podtui.manifest.validation.formats import path_segment
 from podtui.server.status import flag_value
 
 _VERBS: Final = {
@@ -24,6 +26,18 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 _LONG_RUNNING: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _LONG_RUNNING_PATHS: Final = ("/exec/", "/attach/", "/portForward/", "/containerLogs/")
 """The kubelet's own."""
+_KUBELET_PATHS: Final = {
+    "attach": "proxy",
+    "configz": "configz",
+    "containerLogs": "proxy",
+    "exec": "proxy",
+    "pods": "pods",
+    "portForward": "proxy",
+    "runningpods": "pods",
+    "stats": "stats",
+}
+"""The subresource of the node that a kubelet's path needs, by its first part."""
+_NAME_TERM: Final = re.compile(r"metadata\.name==?((?:\\.|[^=\\])*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +88,7 @@ def parse_attributes(method: str, path: str, query: Mapping[str, str]) -> Attrib
     if verb == "get" and not name:
         watch = "watch" in query and flag_value(query["watch"])
         verb = "watch" if watch else "list"
+        name = _selected_name(query.get("fieldSelector", ""))
     elif verb == "delete" and not name:
         verb = "deletecollection"
     return Attributes(
@@ -86,3 +101,32 @@ def parse_attributes(method: str, path: str, query: Mapping[str, str]) -> Attrib
         subresource=subresource,
         name=name,
     )
+
+
+def _selected_name(field_selector: str) -> str:
+    """Return the name that a list or watch is restricted to: a rule may name it."""
+    for term in re.findall(r"(?:\\.|[^,\\])+", field_selector):
+        match = _NAME_TERM.fullmatch(term.strip())
+        if match is not None:
+            name = re.sub(r"\\(.)", r"\1", match[1])
+            return "" if path_segment(name) else name
+    return ""
+
+
+def authorized_as(wanted: Attributes) -> tuple[Attributes, ...]:
+    """Return what a user needs to be allowed for a request; one of several is enough.
+
+    For the kubelet's own paths these are subresources of the node, as in a kubelet: a rule for all
+    URLs does not allow exec.
+    """
+    if wanted.resource:
+        return (wanted,)
+    first, _, rest = wanted.path.strip("/").partition("/")
+    subresource = _KUBELET_PATHS.get(first, "")
+    if first == "metrics" and rest and rest != "slis":
+        subresource = "metrics"
+    if not subresource:
+        return (wanted,)
+    verb = _VERBS.get(wanted.verb.upper(), "")
+    node = replace(wanted, verb=verb, version="v1", resource="nodes", subresource=subresource)
+    return (node, replace(node, subresource="proxy"))

@@ -6,7 +6,7 @@ object with a status.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,9 +17,11 @@ from podtui.api.lenient import without_nulls
 from podtui.api.times import rfc3339
 from podtui.api.v1 import StatusCause, StatusDetails
 from podtui.clock import Clock
+from podtui.manifest.validation.errors import FieldError, invalid, required
 from podtui.pki.tokens import InvalidToken
 from podtui.server.auth.access import USER
 from podtui.server.auth.attributes import Attributes
+from podtui.server.auth.rbac import AUTHORIZER, not_found
 from podtui.server.auth.service_accounts import (
     DEFAULT_SECONDS,
     LEAST_SECONDS,
@@ -27,16 +29,27 @@ from podtui.server.auth.service_accounts import (
     BoundObject,
     TokenRegistry,
 )
-from podtui.server.auth.users import User, may, rules_of
+from podtui.server.auth.users import User
 from podtui.server.encoding.bodies import parse_body
 from podtui.server.encoding.media_types import without_table
-from podtui.server.status import StatusError, bad_request, json_response
+from podtui.server.status import StatusError, bad_request, invalid_fields, json_response
 
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
 AUTHENTICATION: Final = "authentication.k8s.io/v1"
 S = TypeVar("S", bound=Struct)
 Tree = dict[str, Any]
 _PUBLIC: Final = {"Cache-Control": "public, max-age=3600"}
+
+
+class SelectorRequirement(Struct, frozen=True, omit_defaults=True):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class SelectorAttributes(Struct, frozen=True, omit_defaults=True):
+    rawSelector: str = ""
+    requirements: tuple[SelectorRequirement, ...] = ()
 
 
 class ResourceAttributes(Struct, frozen=True, omit_defaults=True):
@@ -47,6 +60,9 @@ class ResourceAttributes(Struct, frozen=True, omit_defaults=True):
     resource: str = ""
     subresource: str = ""
     name: str = ""
+    fieldSelector: SelectorAttributes | None = None
+    """Selectors do not matter for RBAC."""
+    labelSelector: SelectorAttributes | None = None
 
 
 class PathAttributes(Struct, frozen=True, omit_defaults=True):
@@ -54,11 +70,16 @@ class PathAttributes(Struct, frozen=True, omit_defaults=True):
     verb: str = ""
 
 
-class AccessSpec(Struct, frozen=True, omit_defaults=True):
+class SelfAccessSpec(Struct, frozen=True, omit_defaults=True):
     resourceAttributes: ResourceAttributes | None = None
     nonResourceAttributes: PathAttributes | None = None
+
+
+class AccessSpec(SelfAccessSpec, frozen=True, omit_defaults=True):
     user: str = ""
     groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+    uid: str = ""
 
 
 class RulesSpec(Struct, frozen=True, omit_defaults=True):
@@ -113,39 +134,42 @@ class ReviewRoutes:
     # --- authorization
 
     async def self_access(self, request: web.Request) -> web.Response:
-        tree, spec = await _read(request, "SelfSubjectAccessReview", AUTHORIZATION, AccessSpec)
-        return _access_answer(tree, request[USER], spec)
+        tree, spec = await _read(request, "SelfSubjectAccessReview", AUTHORIZATION, SelfAccessSpec)
+        _refuse([*_spec_errors(spec), *_metadata_errors(tree)])
+        return await _access_answer(request, tree, request[USER], spec)
 
     async def access(self, request: web.Request) -> web.Response:
         tree, spec = await _read(request, "SubjectAccessReview", AUTHORIZATION, AccessSpec)
-        return _access_answer(tree, _subject(spec), spec)
+        _refuse([*_spec_errors(spec), *_metadata_errors(tree)])
+        return await _access_answer(request, tree, _subject(spec), spec)
 
     async def local_access(self, request: web.Request) -> web.Response:
         tree, spec = await _read(request, "LocalSubjectAccessReview", AUTHORIZATION, AccessSpec)
         namespace = request.match_info["namespace"]
-        wanted = spec.resourceAttributes
-        if wanted is not None and wanted.namespace != namespace:
-            raise _invalid_access(
-                "spec.resourceAttributes.namespace",
-                f'Invalid value: "{wanted.namespace}": must match metadata.namespace',
+        if tree["metadata"].setdefault("namespace", namespace) != namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the"
+                " request"
             )
-        return _access_answer(tree, _subject(spec), spec)
+        _refuse([*_spec_errors(spec), *_local_errors(tree, spec, namespace)])
+        return await _access_answer(request, tree, _subject(spec), spec)
 
     async def self_rules(self, request: web.Request) -> web.Response:
         tree, spec = await _read(request, "SelfSubjectRulesReview", AUTHORIZATION, RulesSpec)
         if not spec.namespace:
             raise bad_request("no namespace on request")
-        resources, paths = rules_of(request[USER])
-        status = {
-            "resourceRules": [
-                {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources}
-                for rule in resources
-            ],
+        policy = await request.app[AUTHORIZER].policy()
+        rules, missing = policy.rules_of(request[USER], spec.namespace)
+        resources = ("verbs", "apiGroups", "resources", "resourceNames")
+        status: Tree = {
+            "resourceRules": [_parts(rule, resources) for rule in rules if rule.resources],
             "nonResourceRules": [
-                {"verbs": rule.verbs, "nonResourceURLs": rule.paths} for rule in paths
+                _parts(rule, ("verbs", "nonResourceURLs")) for rule in rules if rule.nonResourceURLs
             ],
             "incomplete": False,
         }
+        if missing:
+            status["evaluationError"] = not_found(missing)
         return _created({**tree, "spec": {}, "status": status})
 
     # --- authentication
@@ -218,27 +242,22 @@ class ReviewRoutes:
         return json_response(msgspec.json.encode(self._tokens.issuer.keys()), headers=headers)
 
 
-def _access_answer(tree: Tree, user: User, spec: AccessSpec) -> web.Response:
-    return _created({**tree, "status": {"allowed": may(user, _attributes(spec))}})
+async def _access_answer(
+    request: web.Request, tree: Tree, user: User, spec: SelfAccessSpec
+) -> web.Response:
+    policy = await request.app[AUTHORIZER].policy()
+    decision = policy.decide(user, _attributes(spec))
+    status: Tree = {"allowed": decision.allowed}
+    if decision.reason:
+        status["reason"] = decision.reason
+    return _created({**tree, "status": status})
 
 
-def _attributes(spec: AccessSpec) -> Attributes:
-    """Raises `StatusError` 422."""
+def _attributes(spec: SelfAccessSpec) -> Attributes:
     resource, path = spec.resourceAttributes, spec.nonResourceAttributes
-    if resource is not None and path is not None:
-        value = f'{{"Path":{json.dumps(path.path)},"Verb":{json.dumps(path.verb)}}}'
-        raise _invalid_access(
-            "spec.nonResourceAttributes",
-            f"Invalid value: {value}: cannot be specified in combination with resourceAttributes",
-        )
-    if path is not None:
-        return Attributes(verb=path.verb, path=path.path)
     if resource is None:
-        raise _invalid_access(
-            "spec.resourceAttributes",
-            "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must"
-            " be specified",
-        )
+        assert path is not None
+        return Attributes(verb=path.verb, path=path.path)
     return Attributes(
         verb=resource.verb,
         group=resource.group,
@@ -250,25 +269,68 @@ def _attributes(spec: AccessSpec) -> Attributes:
     )
 
 
+def _spec_errors(spec: SelfAccessSpec) -> Iterable[FieldError]:
+    resource, path = spec.resourceAttributes, spec.nonResourceAttributes
+    if resource is not None and path is not None:
+        value = {"Path": path.path, "Verb": path.verb}
+        why = "cannot be specified in combination with resourceAttributes"
+        yield invalid("spec.nonResourceAttributes", value, why)
+    if resource is None and path is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield invalid("spec.resourceAttributes", None, why)
+    if isinstance(spec, AccessSpec) and not spec.user and not spec.groups:
+        yield invalid("spec.user", "", "at least one of user or group must be specified")
+    if resource is None:
+        return
+    for name in ("fieldSelector", "labelSelector"):
+        selector: SelectorAttributes | None = getattr(resource, name)
+        here = f"spec.resourceAttributes.{name}"
+        if selector is None:
+            continue
+        if selector.rawSelector and selector.requirements:
+            why = "may not specified at the same time as requirements"
+            yield invalid(f"{here}.rawSelector", selector.rawSelector, why)
+        if not selector.rawSelector and not selector.requirements:
+            why = f"when {here} is specified, requirements or rawSelector is required"
+            yield required(f"{here}.requirements", why)
+
+
+def _metadata_errors(tree: Tree) -> Iterable[FieldError]:
+    if tree["metadata"]:
+        yield invalid("metadata", tree["metadata"], "must be empty")
+
+
+def _local_errors(tree: Tree, spec: AccessSpec, namespace: str) -> Iterable[FieldError]:
+    if tree["metadata"].keys() != {"namespace"}:
+        yield invalid("metadata", tree["metadata"], "must be empty except for namespace")
+    resource, path = spec.resourceAttributes, spec.nonResourceAttributes
+    if resource is not None and resource.namespace != namespace:
+        why = "must match metadata.namespace"
+        yield invalid("spec.resourceAttributes.namespace", resource.namespace, why)
+    if path is not None:
+        value = {"Path": path.path, "Verb": path.verb}
+        yield invalid("spec.nonResourceAttributes", value, "disallowed on this kind of request")
+
+
+def _refuse(errors: list[FieldError]) -> None:
+    """Raises `StatusError` 422 if there is an error."""
+    if errors:
+        # The API server has no kind in these messages, either.
+        raise invalid_fields("", "", errors, "authorization.k8s.io")
+
+
 def _subject(spec: AccessSpec) -> User:
-    """Return the user that a review names. Raises `StatusError` 422."""
-    if not spec.user and not spec.groups:
-        raise _invalid_access(
-            "spec.user", 'Invalid value: "": at least one of user or group must be specified'
-        )
-    return User(spec.user, spec.groups)
+    return User(spec.user, spec.groups, spec.uid, spec.extra)
+
+
+def _parts(rule: Struct, names: Iterable[str]) -> Tree:
+    return {name: value for name in names if (value := getattr(rule, name))}
 
 
 def _user_info(user: User) -> Tree:
     info: Tree = {"username": user.name, "uid": user.uid, "groups": user.groups}
     info["extra"] = user.extra
     return {key: value for key, value in info.items() if value}
-
-
-def _invalid_access(field: str, problem: str) -> StatusError:
-    # The API server has no kind in these messages, either.
-    details = StatusDetails(group="authorization.k8s.io")
-    return _invalid(".authorization.k8s.io", details, field, problem)
 
 
 def _invalid(kind: str, details: StatusDetails, field: str, problem: str) -> StatusError:

@@ -64,14 +64,14 @@ class TokenRegistry:
             raise not_found("serviceaccounts", name)
         pod = secret = node = None
         if bound is not None:
-            found, host = await self._bound(namespace, name, bound)
+            bound_object, host = await self._bound(namespace, name, bound)
             match bound.kind:
                 case "Pod":
-                    pod, node = found, host
+                    pod, node = bound_object, host
                 case "Secret":
-                    secret = found
+                    secret = bound_object
                 case _:
-                    node = found
+                    node = bound_object
         binding = TokenBinding(
             namespace=namespace,
             serviceaccount=Reference(name, account.metadata.uid),
@@ -147,7 +147,7 @@ class TokenRegistry:
             extra[f"{_EXTRA}/node-name"] = (binding.node.name,)
             extra[f"{_EXTRA}/node-uid"] = (binding.node.uid,)
         user = service_account(namespace, account.name, account.uid, extra)
-        return user, tuple(one for one in audiences if one in claims.aud)
+        return user, tuple(audience for audience in audiences if audience in claims.aud)
 
     async def _of_secret(self, token: str, claims: LegacyClaims) -> User:
         """Return the user of a token that a Secret has. Raises `InvalidToken`."""

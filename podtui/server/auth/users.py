@@ -1,9 +1,4 @@
-"""Users, and what they are allowed to do.
-
-There is no RBAC: the owner of the root directory may do everything. A service account may read the
-API's discovery documents and review its own access, as the default roles of Kubernetes allow.
-Without credentials, only health and version are answered.
-"""
+"""Users and their groups. What they may do is decided by RBAC (`podtui.server.auth.rbac`)."""
 
 from __future__ import annotations
 
@@ -11,12 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.v1 import StatusDetails
+from podtui.manifest.validation.formats import dns_label, dns_subdomain
 from podtui.server.auth.attributes import Attributes
+from podtui.server.status import StatusError
+from podtui.text.go_format import quoted
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
 SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
-_PREFIX: Final = "system:serviceaccount:"
+NODES: Final = "system:nodes"
+NODE_NAME: Final = "authentication.kubernetes.io/node-name"
+"""The extra value of a service account whose token is bound to a pod or a node."""
+_ACCOUNT: Final = "system:serviceaccount:"
+_NODE: Final = "system:node:"
+_HTML: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+"""The API server's message about a request must not look like HTML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,120 +35,58 @@ class User:
 
 ADMIN: Final = User("podtui:admin", (MASTERS, AUTHENTICATED))
 """The owner of the root directory: over the unix socket, or with the token."""
-ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS: Final = User("system:anonymous", (UNAUTHENTICATED,))
 
 
 def service_account(
     namespace: str, name: str, uid: str, extra: Mapping[str, tuple[str, ...]]
 ) -> User:
-    groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED)
-    return User(f"{_PREFIX}{namespace}:{name}", groups, uid, extra)
+    groups = (*service_account_groups(namespace), AUTHENTICATED)
+    return User(service_account_name(namespace, name), groups, uid, extra)
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    """Return the user name of a service account."""
+    return f"{_ACCOUNT}{namespace}:{name}"
+
+
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    return SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}"
 
 
 def service_account_of(user: str) -> tuple[str, str] | None:
     """Return (namespace, name) of a service account's user name; None for other users."""
-    if not user.startswith(_PREFIX):
+    namespace, colon, name = user.removeprefix(_ACCOUNT).partition(":")
+    if not user.startswith(_ACCOUNT) or not colon or dns_label(namespace) or dns_subdomain(name):
         return None
-    namespace, colon, name = user[len(_PREFIX) :].partition(":")
-    return (namespace, name) if colon and namespace and name else None
+    return namespace, name
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRule:
-    """Verbs on resources, with the meaning of RBAC's rules; ``*`` stands for all."""
-
-    verbs: tuple[str, ...]
-    groups: tuple[str, ...]
-    resources: tuple[str, ...]
-
-    def covers(self, wanted: Attributes) -> bool:
-        resource = wanted.resource
-        if wanted.subresource:
-            resource += f"/{wanted.subresource}"
-        return (
-            _has(self.verbs, wanted.verb)
-            and _has(self.groups, wanted.group)
-            and _has(self.resources, resource)
-        )
+def node_of(user: str) -> str | None:
+    """Return the name in a node's user name; None for other users."""
+    name = user.removeprefix(_NODE)
+    return None if not user.startswith(_NODE) or dns_subdomain(name) else name
 
 
-@dataclass(frozen=True, slots=True)
-class PathRule:
-    """Verbs on paths that are no resources; a trailing ``*`` stands for any ending."""
-
-    verbs: tuple[str, ...]
-    paths: tuple[str, ...]
-
-    def covers(self, wanted: Attributes) -> bool:
-        return _has(self.verbs, wanted.verb) and any(
-            wanted.path == path or (path.endswith("*") and wanted.path.startswith(path[:-1]))
-            for path in self.paths
-        )
-
-
-def _has(values: tuple[str, ...], value: str) -> bool:
-    return "*" in values or value in values
-
-
-_PUBLIC: Final = PathRule(("get",), ("/healthz", "/livez", "/readyz", "/version", "/version/"))
-_DISCOVERY: Final = PathRule(
-    ("get",),
-    (
-        "/api",
-        "/api/*",
-        "/apis",
-        "/apis/*",
-        "/healthz",
-        "/livez",
-        "/openapi",
-        "/openapi/*",
-        "/readyz",
-        "/version",
-        "/version/",
-    ),
-)
-_ISSUER: Final = PathRule(
-    ("get",),
-    ("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks",
-     "/openid/v1/jwks/"),
-)  # fmt: skip
-_SELF_REVIEWS: Final = (
-    ResourceRule(
-        ("create",),
-        ("authorization.k8s.io",),
-        ("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
-    ),
-    ResourceRule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)),
-)
-
-
-def rules_of(user: User) -> tuple[tuple[ResourceRule, ...], tuple[PathRule, ...]]:
-    """Return what the user may do."""
-    if MASTERS in user.groups:
-        return (ResourceRule(("*",), ("*",), ("*",)),), (PathRule(("*",), ("*",)),)
-    if SERVICE_ACCOUNTS in user.groups:
-        return _SELF_REVIEWS, (_DISCOVERY, _ISSUER)
-    if AUTHENTICATED in user.groups:
-        return _SELF_REVIEWS, (_DISCOVERY,)
-    return (), (_PUBLIC,)
-
-
-def may(user: User, wanted: Attributes) -> bool:
-    resources, paths = rules_of(user)
-    return any(rule.covers(wanted) for rule in (resources if wanted.resource else paths))
-
-
-def refusal(user: User, wanted: Attributes) -> str:
-    """Return the message of a request that is not allowed, in the API server's words."""
-    if not wanted.resource:
-        return f'forbidden: User "{user.name}" cannot {wanted.verb} path "{wanted.path}"'
+def refused(user: User, wanted: Attributes, reason: str = "") -> StatusError:
+    """Return the error of a request that is not allowed, in the API server's words. ``reason`` is
+    that of the authorizer."""
+    text = _refusal(user, wanted).translate(_HTML)
     resource = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
-    named = f'{resource} "{wanted.name}"' if wanted.name else resource
-    kind = f"{wanted.resource}/{wanted.subresource}" if wanted.subresource else wanted.resource
+    named = f"{resource} {quoted(wanted.name)} is " if wanted.name else f"{resource} is "
+    message = f"{named if resource else ''}forbidden: {text}"
+    details = StatusDetails(name=wanted.name, group=wanted.group, kind=wanted.resource)
+    return StatusError(403, f"{message}: {reason}" if reason else message, details=details)
+
+
+def _refusal(user: User, wanted: Attributes) -> str:
+    who = f"User {quoted(user.name)} cannot {wanted.verb}"
+    if not wanted.resource:
+        return f"{who} path {quoted(wanted.path)}"
+    resource = f"{wanted.resource}/{wanted.subresource}" if wanted.subresource else wanted.resource
     where = (
-        f' in the namespace "{wanted.namespace}"' if wanted.namespace else " at the cluster scope"
+        f"in the namespace {quoted(wanted.namespace)}"
+        if wanted.namespace
+        else "at the cluster scope"
     )
-    return (
-        f'{named} is forbidden: User "{user.name}" cannot {wanted.verb} resource "{kind}"'
-        f' in API group "{wanted.group}"{where}'
-    )
+    return f'{who} resource {quoted(resource)} in API group "{wanted.group}" {where}'

@@ -64,7 +64,9 @@ _GO_TYPES: Final[Mapping[str, str]] = {
     "v1.TolerationOperator": "Toleration.operator",
     "v1.URIScheme": "HTTPGetAction.scheme",
 }
-_GO_TYPE: Final = {place: name for name, places in _GO_TYPES.items() for place in places.split()}
+_GO_TYPE: Final = {
+    member: name for name, members in _GO_TYPES.items() for member in members.split()
+}
 _JSON_KINDS: Final = ((str, "string"), (bool, "bool"), (list, "array"), (dict, "object"))
 
 
@@ -78,56 +80,62 @@ class RepeatedKeys(Tree):
     repeated: tuple[str, ...] = ()
 
 
+# msgspec alone would stop at the first error, with a text of its own. Clients get the texts of Go,
+# and field validation needs every unknown and repeated field. So the document is first decoded here
+# to a clean tree, which msgspec then converts to the struct without errors.
 @dataclass(slots=True)
 class _Decoding:
     remarks: list[str] = field(default_factory=list[str])
     wrong: str = ""
     """The first wrong type; Go reports it after it has read everything else."""
 
-    def object(self, value: Tree, struct: type[v1.Struct], path: str, place: str) -> Tree:
-        """``path`` has the indexes of list items, ``place`` has not, as Go names fields in its
+    def object(self, value: Tree, struct: type[v1.Struct], path: str, go_path: str) -> Tree:
+        """``path`` has the indexes of list items, ``go_path`` has not, as Go names fields in its
         messages about unknown fields and about wrong types."""
-        known = fields(struct)
+        members = fields(struct)
         clean: Tree = {}
         repeated = value.repeated if isinstance(value, RepeatedKeys) else ()
         for key, element in value.items():
             here = f"{path}.{key}" if path else key
-            member = known.get(key)
+            member = members.get(key)
             if member is None:
                 self.remarks.append(f'unknown field "{here}"')
             elif element is not None:
-                there = f"{place}.{key}" if place else key
+                there = f"{go_path}.{key}" if go_path else key
                 self.set(clean, member, element, struct, here, there)
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
+        # In Go, an absent field has its zero value. Whether it may be empty is validated later.
         for name in required_names(struct) - clean.keys():
-            clean[name] = empty(known[name].shape)
+            clean[name] = empty(members[name].shape)
         return clean
 
     def set(
         self,
         into: Tree,
-        known: StructField,
+        member: StructField,
         value: Any,
         struct: type[v1.Struct],
         path: str,
-        place: str,
+        go_path: str,
     ) -> None:
-        target = _Target(struct.__name__, known.name, place)
-        clean = self.value(value, known.shape, path, target)
+        target = _Target(struct.__name__, member.name, go_path)
+        clean = self.value(value, member.shape, path, target)
         zero = isinstance(clean, int) and not clean
         if clean is not None and not (zero and target.omits_zero):
-            into[known.name] = clean
+            into[member.name] = clean
 
     def value(self, value: Any, shape: Shape, path: str, target: _Target) -> Any:
         if isinstance(value, dict):
             tree = cast("Tree", value)
             if shape.form is Form.OBJECT and shape.struct is not None:
-                return self.object(tree, shape.struct, path, target.place)
+                return self.object(tree, shape.struct, path, target.go_path)
             if shape.form is Form.MAP and shape.item is not None:
                 return self.map(tree, shape.item, path, target)
         if isinstance(value, list) and shape.form is Form.LIST and shape.item is not None:
             item = shape.item
+            # A null in a list is the zero value of the item's type. For an object, that includes
+            # its required fields: `item` decodes it as an empty map.
             return [
                 empty(item)
                 if element is None and item.form is not Form.OBJECT
@@ -148,12 +156,15 @@ class _Decoding:
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
             decoded = empty(item) if element is None else self.item(element, item, here, target)
+            # Encoded again, so that equal bytes are equal texts in the record.
             if target.fact == "{}bytes":
                 decoded = _base64(str(decoded))
             clean[key] = decoded
         return clean
 
     def scalar(self, value: object, shape: Shape, target: _Target) -> Any:
+        # To Python, a boolean is an integer: it is excluded where one is expected. A quantity or a
+        # time that is wrong raises at once, any other wrong value only after the whole document.
         match shape.form:
             case Form.TEXT if isinstance(value, str):
                 return value
@@ -178,7 +189,7 @@ class _Decoding:
     def refuse(self, kind: str, shape: Shape, target: _Target) -> None:
         self.wrong = self.wrong or (
             f"json: cannot unmarshal {kind} into Go struct field"
-            f" {target.struct}.{target.place} of type {target.go_type(shape)}"
+            f" {target.struct}.{target.go_path} of type {target.go_type(shape)}"
         )
 
 
@@ -189,23 +200,27 @@ class _Target:
 
     struct: str
     name: str
-    place: str
+    go_path: str
 
     @property
-    def known(self) -> facts.Field | None:
+    def field_facts(self) -> facts.Field | None:
         """The facts about the field."""
-        known = facts.types().get(self.struct)
-        return None if known is None else known.fields.get(self.name)
+        type_facts = facts.types().get(self.struct)
+        return None if type_facts is None else type_facts.fields.get(self.name)
 
     @property
     def fact(self) -> str:
         """The type of the field, as `podtui.api.fields` names it."""
-        return "" if self.known is None else self.known.type
+        return "" if self.field_facts is None else self.field_facts.type
 
     @property
     def omits_zero(self) -> bool:
         """True if Go does not distinguish 0 or false from an absent value, and omits it."""
-        return self.known is not None and not self.known.pointer and not self.known.required
+        return (
+            self.field_facts is not None
+            and not self.field_facts.pointer
+            and not self.field_facts.required
+        )
 
     def go_type(self, shape: Shape) -> str:
         if shape.form is Form.LIST and shape.item is not None:
@@ -289,6 +304,8 @@ def decode_object(tree: Tree, struct: type[v1.Struct]) -> tuple[Tree, list[str]]
 def parse_json(body: bytes) -> Any:
     """Parse JSON; objects with repeated keys become `RepeatedKeys`. What is no character is
     replaced, as in Go. Raises `DecodeError`."""
+    # A byte that is not UTF-8 becomes one surrogate here, and one replacement character in
+    # `valid_json`. Positions thus stay the same, and an error message can show the byte itself.
     text = body.decode(errors="surrogateescape")
     try:
         value = json.loads(valid_json(text), object_pairs_hook=_pairs, parse_constant=_constant)
@@ -301,6 +318,7 @@ def parse_json(body: bytes) -> Any:
         raise DecodeError(f"invalid character '{character}' {_expectation(error)}") from error
     except ValueError as error:
         raise DecodeError(str(error)) from error
+    # Only a document with so many brackets can be so deep: most need no walk.
     if body.count(b"{") + body.count(b"[") > _MOST_LEVELS:
         _check_depth(value)
     return value

@@ -104,7 +104,7 @@ def accepted(header: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
         quality = _quality(parameters.pop("q", "1"))
         if quality:
             ranges.append((quality, kind.strip().lower(), parameters))
-    ranges.sort(key=lambda one: (-one[0], one[1].startswith("*"), one[1].endswith("*")))
+    ranges.sort(key=lambda entry: (-entry[0], entry[1].startswith("*"), entry[1].endswith("*")))
     return tuple((kind, parameters) for _, kind, parameters in ranges)
 
 

@@ -116,31 +116,31 @@ Numbers = Mapping[int, "tuple[str, Field] | Numbers"]
 def _numbers(name: str) -> Numbers:
     """Return the fields of a type by number; fields of a nested message are in a table of their
     own."""
-    found: dict[int, Any] = {}
+    numbers: dict[int, Any] = {}
     for wire_name, field in types()[name].fields.items():
         if field.at:
-            table = found if len(field.at) == 1 else found.setdefault(field.at[0], {})
+            table = numbers if len(field.at) == 1 else numbers.setdefault(field.at[0], {})
             table[field.at[-1]] = (wire_name, field)
-    return found
+    return numbers
 
 
 def _message(name: str, data: memoryview, levels: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    _read(_numbers(name), data, levels, found)
-    return found
+    fields: dict[str, Any] = {}
+    _read(_numbers(name), data, levels, fields)
+    return fields
 
 
 def _read(numbers: Numbers, data: memoryview, levels: int, fields: dict[str, Any]) -> None:
     if not levels:
         raise ProtobufError("the message is nested too deeply")
     for number, raw in _fields(data):
-        known = numbers.get(number)
-        if known is None:
+        entry = numbers.get(number)
+        if entry is None:
             continue
-        if isinstance(known, Mapping):
-            _read(known, _bytes(raw), levels - 1, fields)
+        if isinstance(entry, Mapping):
+            _read(entry, _bytes(raw), levels - 1, fields)
             continue
-        name, field = known
+        name, field = entry
         if field.type.startswith(LIST):
             fields.setdefault(name, []).extend(_items(field.type, raw, levels - 1))
         elif field.type.startswith(MAP):
@@ -162,11 +162,11 @@ def _items(kind: str, raw: Raw | memoryview, levels: int) -> list[Any]:
     item = kind.removeprefix(LIST)
     if item in _INTEGERS and not isinstance(raw, int):
         packed, at = _bytes(raw), 0
-        found: list[Any] = []
+        values: list[Any] = []
         while at < len(packed):
             value, at = _varint(packed, at)
-            found.append(_integer(value))
-        return found
+            values.append(_integer(value))
+        return values
     return [_value(item, raw, levels)]
 
 

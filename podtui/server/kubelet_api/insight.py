@@ -116,6 +116,6 @@ class EngineCallRoutes:
 
     async def calls(self, request: web.Request) -> web.Response:
         """Return the calls, with query parameter ``uid`` only those of one pod."""
-        found = self._calls(request.query.get("uid", ""))
-        answer = EngineCallList(metadata=ObjectMeta(), items=found)
+        calls = self._calls(request.query.get("uid", ""))
+        answer = EngineCallList(metadata=ObjectMeta(), items=calls)
         return json_response(encode(answer, GROUP_VERSION, "EngineCallList"))

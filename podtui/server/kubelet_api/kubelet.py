@@ -93,8 +93,8 @@ class KubeletRoutes:
 
 
 def _missing(error: LookupError, pod: str) -> StatusError:
-    words = str(error.args[0]) if error.args else f'pod "{pod}" not found'
-    return StatusError(404, words)
+    message = str(error.args[0]) if error.args else f'pod "{pod}" not found'
+    return StatusError(404, message)
 
 
 class KubeletFigures(Protocol):

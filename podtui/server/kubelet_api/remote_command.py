@@ -124,8 +124,8 @@ class RemoteCommandRoutes:
 async def _forward_input(streams: RemoteStreams, session: ProcessSession, wanted: Wanted) -> None:
     """Forward what the client sends until it disconnects."""
     async with aclosing(streams.received()) as received:
-        async for one in received:
-            match one:
+        async for frame in received:
+            match frame:
                 case Resize(columns, rows):
                     await session.resize(columns, rows)
                 case None:

@@ -43,17 +43,20 @@ class WhatIfRoutes:
         pod = result.pods[0] if result.pods else result.candidate
         if pod is not None:
             return pod
-        errors = [one for one in result.diagnostics if one.severity is Severity.ERROR]
+        errors = [
+            diagnostic for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR
+        ]
         if not errors:
             raise StatusError(422, "there is no Pod in the manifest")
-        found = tuple(
-            StatusCause(reason=one.code, message=one.message, field=one.field) for one in errors
+        causes = tuple(
+            StatusCause(reason=error.code, message=error.message, field=error.field)
+            for error in errors
         )
         first = errors[0]
-        place = f"line {first.line}: " if first.line else ""
+        position = f"line {first.line}: " if first.line else ""
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        text = f"the manifest does not define a valid pod: {place}{first.text}{more}"
-        raise StatusError(422, text, details=StatusDetails(kind="Pod", causes=found))
+        text = f"the manifest does not define a valid pod: {position}{first.text}{more}"
+        raise StatusError(422, text, details=StatusDetails(kind="Pod", causes=causes))
 
 
 class PlanRoutes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import structs
 
+from podtui.api.fields import types
+from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
 from podtui.api.v1 import (
     ConfigMap,
@@ -17,14 +20,27 @@ from podtui.api.v1 import (
     Node,
     Pod,
 )
-from podtui.patching.server_side_apply import update_managers
+from podtui.patching.server_side_apply import apply, update_managers
 from podtui.server.encoding.decoding import Tree
 
 API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 """The component of a cluster that does what the agent's controllers do."""
 _EMPTY: Final[tuple[object, ...]] = (None, "", {})
-T = TypeVar("T", ConfigMap, Event, Lease, Namespace, Node, Pod, PriorityClass)
+T = TypeVar(
+    "T",
+    ClusterRole,
+    ClusterRoleBinding,
+    ConfigMap,
+    Event,
+    Lease,
+    Namespace,
+    Node,
+    Pod,
+    PriorityClass,
+    Role,
+    RoleBinding,
+)
 
 
 def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
@@ -35,6 +51,17 @@ def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
     entries = update_managers(kind, live, _document(new), manager=manager, time=now)
     managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
     return structs.replace(new, metadata=structs.replace(new.metadata, managedFields=managers))
+
+
+def applied(item: T, fields: Mapping[str, object], *, manager: str, now: str) -> T:
+    """Return the object after ``manager`` applied some fields, whoever managed them before."""
+    kind = type(item).__name__
+    head = {"apiVersion": types()[kind].version, "kind": kind}
+    plain: Tree = msgspec.json.decode(msgspec.json.encode(fields))
+    configuration = {**head, "metadata": {"name": item.metadata.name}, **plain}
+    live = {**_document(item), **head}
+    document = apply(kind, live, configuration, manager=manager, time=now, force=True)
+    return msgspec.convert({**document, "apiVersion": "", "kind": ""}, type(item))
 
 
 def _document(item: T) -> Tree:

@@ -56,8 +56,8 @@ _RESOURCE: Final[AnyResource] = Resource(
     columns=Columns(
         (
             TableColumn("Name", NAME.description),
-            TableColumn("Desired", "Number of pods that the object asks for.", integer=True),
-            TableColumn("Available", "Number of pods that exist.", integer=True),
+            TableColumn("Desired", "Number of pods that the object asks for.", type="integer"),
+            TableColumn("Available", "Number of pods that exist.", type="integer"),
             AGE,
         ),
         _row,

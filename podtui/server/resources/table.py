@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -42,19 +42,18 @@ _COMPLETED: Final = {
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """One column; a ``wide`` one is only shown with ``-o wide``. As in Kubernetes, counts have the
-    type of texts unless ``integer`` is set."""
+    type of texts, and so have most times."""
 
     name: str
     description: str
     wide: bool = False
-    integer: bool = False
-    boolean: bool = False
+    type: Literal["string", "integer", "boolean", "date"] = "string"
     format: str = ""
 
     def definition(self) -> dict[str, object]:
         return {
             "name": self.name,
-            "type": "integer" if self.integer else "boolean" if self.boolean else "string",
+            "type": self.type,
             "format": self.format,
             "description": self.description,
             "priority": int(self.wide),
@@ -365,8 +364,8 @@ MANIFESTS = Columns(
         NAME,
         TableColumn("State", "Result of reading the file."),
         TableColumn("Pod", "Pod that the file defines."),
-        TableColumn("Errors", "Number of errors in the file.", integer=True),
-        TableColumn("Warnings", "Number of warnings about the file.", integer=True),
+        TableColumn("Errors", "Number of errors in the file.", type="integer"),
+        TableColumn("Warnings", "Number of warnings about the file.", type="integer"),
         AGE,
         TableColumn("Path", "Path of the file.", wide=True),
     ),

@@ -136,6 +136,8 @@ class Write(Generic[T]):
             # quick to compare them.
             metadata = to_struct(tree["metadata"], ObjectMeta)
             return self.addressed(structs.replace(old, metadata=metadata))
+        # A copy: the defaults are filled in place, and these parts may belong to the
+        # document of ``old``.
         kept = {name: part for name, part in same.items() if name not in expected}
         tree |= msgspec.json.decode(msgspec.json.encode(kept))
         self.strategy.defaults(tree)
@@ -238,6 +240,8 @@ class Write(Generic[T]):
         depend on other objects."""
         self.check_resource_version(new, old)
         new = complete(new, old)
+        # Clients send back what they have read, and fields of the system with it: instead of
+        # refusing them, the stored values are kept.
         new = with_meta(new, generation=old.metadata.generation, selfLink="")
         new = keep_system_fields(self.strategy.prepare_update(new, old), old)
         new = _without_idle_times(with_meta(new, resourceVersion=old.metadata.resourceVersion), old)
@@ -256,7 +260,7 @@ class Write(Generic[T]):
         yield from self.strategy.validate_update(new, old)
 
     def _check_namespace(self, meta: ObjectMeta) -> None:
-        if meta.namespace not in ("", self.namespace):
+        if self.resource.namespaced and meta.namespace not in ("", self.namespace):
             raise bad_request(
                 "the namespace of the provided object does not match the namespace sent on the"
                 " request"
@@ -310,6 +314,7 @@ def uid_mismatch(plural: str, uid: str, meta: ObjectMeta) -> str:
 
 def _without_idle_times(new: T, old: T) -> T:
     """Return the old object if nothing but times in its managedFields would change."""
+    # A write that changes nothing makes no new version, and wakes no watch.
     if with_meta(new, managedFields=()) != with_meta(old, managedFields=()):
         return new
     after, before = new.metadata.managedFields, old.metadata.managedFields

@@ -30,6 +30,7 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, InvalidUpdate, NotFound
+from podtui.server.auth.access import check_creation
 from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import (
@@ -39,6 +40,7 @@ from podtui.server.resources.admission import (
     update_completion,
 )
 from podtui.server.resources.deletion import delete_record, propagation, update_record
+from podtui.server.resources.escalation import escalation_check
 from podtui.server.resources.objects import RecordedObjects
 from podtui.server.resources.options import delete_options, precondition_failure, write_options
 from podtui.server.resources.patches import (
@@ -254,6 +256,8 @@ class WriteRoutes(Generic[T]):
     async def _create(self, write: Write[T], item: T) -> T:
         """Store a new object. Only an applied configuration has managedFields already."""
         item = write.created(item, self._clock.now())
+        check_escalation = await escalation_check(write.request)
+        check_escalation(item, None)
         name = item.metadata.name
         prefix = "" if name else item.metadata.generateName
         for _ in range(_MAX_NAME_ATTEMPTS if prefix else 1):
@@ -305,6 +309,7 @@ class WriteRoutes(Generic[T]):
         except NotFound:
             if new is None:
                 raise
+            await check_creation(write.request)
             return write.answer.response(await self._create(write, new()), 201)
 
     async def _change(self, write: Write[T], change: Callable[[T], T]) -> T:
@@ -314,12 +319,15 @@ class WriteRoutes(Generic[T]):
 
     async def _update(self, write: Write[T], change: Callable[[T], T]) -> T:
         def updated(old: T) -> T:
-            new = write.prepared_update(change(old), old, complete)
+            new = change(old)
+            check_escalation(new, old)
+            new = write.prepared_update(new, old, complete)
             admit(new, old)
             write.answer.warnings.extend(write.strategy.warnings(new, old))
             return new
 
         old = await self._stored(write.namespace, write.name)
+        check_escalation = await escalation_check(write.request)
         admit = await update_admission(write.subresource, old, self._records)
         complete = await update_completion(write.subresource, old, self._records)
         if write.subresource == "ephemeralcontainers" and isinstance(old, Pod) and is_mirror(old):

@@ -261,9 +261,9 @@ def no_pod_text(manifest: Manifest) -> str:
 def _notify_no_file(session: Session, selection: Selection) -> None:
     count = len(selection.manifests)
     if count:
-        words = f"{count} files are selected; only one can be edited at a time"
+        message = f"{count} files are selected; only one can be edited at a time"
     elif selection.pods:
-        words = f"no manifest file found for {pod_label(selection.pods[0])}"
+        message = f"no manifest file found for {pod_label(selection.pods[0])}"
     else:
-        words = selection.nothing or "no pod is selected"
-    session.notify(words, severity="warning")
+        message = selection.nothing or "no pod is selected"
+    session.notify(message, severity="warning")

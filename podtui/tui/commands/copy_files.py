@@ -34,12 +34,12 @@ class Transfer:
 def parse_transfer(text: str) -> Transfer:
     """Parse ``:/path/in/container local`` or ``local :/path``. Raises `UsageError`."""
     try:
-        words = shlex.split(text)
+        paths = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"unclosed quote: {error}") from error
-    if len(words) != 2:
+    if len(paths) != 2:
         raise UsageError("expected two paths: source and destination")
-    source, target = words
+    source, target = paths
     if source.startswith(":") == target.startswith(":"):
         raise UsageError("exactly one path must begin with ':' (the path in the container)")
     out = source.startswith(":")

@@ -25,10 +25,10 @@ _LONGEST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template; ``words`` is the first comment of its text."""
+    """A template; ``description`` is the first comment of its text."""
 
     name: str
-    words: str
+    description: str
     text: str
 
 
@@ -96,13 +96,13 @@ async def create_pod(session: Session, folder: Path) -> None:
     if template is None:
         return
     taken = {*session.model.manifests}
-    words = [(Span("Name of the pod; its file is NAME.yaml.", "muted"),)]
+    lines = [(Span("Name of the pod; its file is NAME.yaml.", "muted"),)]
     if not await asyncio.to_thread(folder.exists):
-        words.append((Span(f"The folder {clean(str(folder))} will be created.", "muted"),))
+        lines.append((Span(f"The folder {clean(str(folder))} will be created.", "muted"),))
     name = await session.ask(
         TextDialog(
             f"New pod from {template.name}",
-            words,
+            lines,
             text=free_name(template.name, taken),
             check=lambda text: name_problem(text, taken),
         )
@@ -123,4 +123,7 @@ def template_picker(templates: Sequence[Template]) -> Picker:
 
 
 def template_line(template: Template) -> Line:
-    return (Span(sized(clean(template.name), 10), "name"), Span(clean(template.words), "soft"))
+    return (
+        Span(sized(clean(template.name), 10), "name"),
+        Span(clean(template.description), "soft"),
+    )

@@ -72,7 +72,7 @@ class CustomCommand:
         return f"own.{self.name}"
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The description of the command in lists."""
         return self.description or " ".join(self.command)
 
@@ -88,8 +88,8 @@ class _Problems:
     problems: list[str] = field(default_factory=list[str])
 
     def add(self, name: str, text: str) -> None:
-        place = self.places.get(name) or self.places.get(name.partition(".")[0], "settings")
-        self.problems.append(f"{place}: {name}: {text}")
+        position = self.places.get(name) or self.places.get(name.partition(".")[0], "settings")
+        self.problems.append(f"{position}: {name}: {text}")
 
 
 class _InvalidValue(ValueError):
@@ -152,15 +152,15 @@ def _read(entry: object, number: int, problems: _Problems) -> CustomCommand | No
 
 
 def _keys(value: object, name: str, problems: _Problems) -> tuple[str, ...]:
-    words = cast(list[object], value) if isinstance(value, list) else [value]
+    keys = cast(list[object], value) if isinstance(value, list) else [value]
     try:
-        return key_list(",".join(map(str, words)))
+        return key_list(",".join(map(str, keys)))
     except KeyNameError as error:
         problems.add(name, str(error))
         return ()
 
 
-def references(words: Iterable[str]) -> frozenset[str]:
+def references(tokens: Iterable[str]) -> frozenset[str]:
     """Return the names in ``$(NAME)`` that stand for podtui's values."""
     names: set[str] = set()
 
@@ -169,17 +169,17 @@ def references(words: Iterable[str]) -> frozenset[str]:
             names.add(name)
         return ""
 
-    for word in words:
-        expand_by(word, note)
+    for token in tokens:
+        expand_by(token, note)
     return frozenset(names)
 
 
-def _unknown_values(words: Sequence[str], subject: str) -> list[str]:
-    known = VALUES[subject]
+def _unknown_values(tokens: Sequence[str], subject: str) -> list[str]:
+    names = VALUES[subject]
     problems: list[str] = []
-    for name in sorted(references(words) - known):
+    for name in sorted(references(tokens) - names):
         where = [each for each in SUBJECTS if name in VALUES[each]]
-        near = difflib.get_close_matches(name, sorted(known), n=1)
+        near = difflib.get_close_matches(name, sorted(names), n=1)
         if where:
             problems.append(
                 f"$({name}) is not available for {subject}, only for {' or '.join(where)}"
@@ -207,27 +207,27 @@ def _text(value: object) -> str:
 
 
 def _words(value: object) -> tuple[str, ...]:
-    words = cast(list[object], value) if isinstance(value, list) else []
-    if not words or not all(isinstance(word, str) for word in words) or not words[0]:
+    items = cast(list[object], value) if isinstance(value, list) else []
+    if not items or not all(isinstance(item, str) for item in items) or not items[0]:
         raise _InvalidValue(
             "must be a list such as [trivy, image, $(IMAGE)]; it is run without a shell"
         )
-    texts = tuple(cast(list[str], words))
+    texts = tuple(cast(list[str], items))
     if any("\0" in text for text in texts):
         raise _InvalidValue("an argument must not contain a NUL character")
     return texts
 
 
-def _one_of(value: object, known: Sequence[str]) -> str:
-    if isinstance(value, str) and value in known:
+def _one_of(value: object, choices: Sequence[str]) -> str:
+    if isinstance(value, str) and value in choices:
         return value
-    raise _InvalidValue(f"must be one of {', '.join(known)}")
+    raise _InvalidValue(f"must be one of {', '.join(choices)}")
 
 
 def _boolean(value: object) -> bool:
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
+    booleans = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if isinstance(value, str) and value.lower() in booleans:
+        return booleans[value.lower()]
     raise _InvalidValue("must be true or false")
 
 
@@ -278,7 +278,7 @@ class CommandTarget:
     likely: bool = False
     """True if this target is preselected when the user chooses."""
 
-    def words(self, command: CustomCommand) -> list[str]:
+    def arguments(self, command: CustomCommand) -> list[str]:
         """Return the command line with all values expanded."""
         return [expand(word, self.values) for word in command.command]
 
@@ -376,8 +376,10 @@ def _of_pod(command: CustomCommand, pod: Pod, here: CurrentSelection) -> tuple[C
 
 
 def _of_container(pod: Pod, name: str, values: Mapping[str, str], *, likely: bool) -> CommandTarget:
-    image = next((one.image for _, one in all_containers(pod) if one.name == name), "")
-    status = next((one for one in container_statuses(pod) if one.name == name), None)
+    image = next(
+        (container.image for _, container in all_containers(pod) if container.name == name), ""
+    )
+    status = next((status for status in container_statuses(pod) if status.name == name), None)
     identity = status.containerID if status is not None else ""
     more = {
         "CONTAINER": name,

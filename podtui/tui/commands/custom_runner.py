@@ -34,16 +34,16 @@ LAST_BYTES = 2048
 
 
 async def run_on(
-    session: Session, command: CustomCommand, found: Sequence[Sequence[CommandTarget]]
+    session: Session, command: CustomCommand, targets: Sequence[Sequence[CommandTarget]]
 ) -> bool:
     """Run a command on each selected object in sequence.
 
     If a single object has several targets (containers), the user chooses one. Return whether the
     command was run.
     """
-    selected = [ways[0] for ways in found]
-    if len(found) == 1 and len(found[0]) > 1:
-        way = await _choose(session, command, found[0])
+    selected = [ways[0] for ways in targets]
+    if len(targets) == 1 and len(targets[0]) > 1:
+        way = await _choose(session, command, targets[0])
         if way is None:
             return False
         selected = [way]
@@ -51,7 +51,7 @@ async def run_on(
         return False
     for target in selected:
         session.record_action(
-            command.name, target.words(command), *([target.pod] if target.pod else [])
+            command.name, target.arguments(command), *([target.pod] if target.pod else [])
         )
     if command.mode == "terminal":
         await _in_terminal(session, command, selected)
@@ -71,9 +71,9 @@ async def _choose(
         (Span(f"{way.label}  ", "name"), Span(clean(way.values.get("IMAGE", "")), "muted"))
         for way in ways
     ]
-    start = next((place for place, way in enumerate(ways) if way.likely), 0)
-    place = await session.ask(Picker(f"{command.name}: select a container", lines, start=start))
-    return None if place is None else ways[place]
+    start = next((index for index, way in enumerate(ways) if way.likely), 0)
+    index = await session.ask(Picker(f"{command.name}: select a container", lines, start=start))
+    return None if index is None else ways[index]
 
 
 async def _in_terminal(
@@ -81,7 +81,7 @@ async def _in_terminal(
 ) -> None:
     for target in selected:
         try:
-            await run_in_terminal(session, target.words(command), target.environment())
+            await run_in_terminal(session, target.arguments(command), target.environment())
         except ProgramFailed as error:
             _notify(session, command, target, str(error), good=False)
 
@@ -100,14 +100,14 @@ async def _in_background(
         session.running.append(name)
         try:
             outcome = await run_program(
-                target.words(command), target.environment(), take, seconds=command.timeout
+                target.arguments(command), target.environment(), take, seconds=command.timeout
             )
         except ProgramFailed as error:
             _notify(session, command, target, str(error), good=False)
         else:
             lines = last.decode(errors="replace").splitlines()
             more = f": {lines[-1]}" if lines and not outcome.good else ""
-            _notify(session, command, target, f"{outcome.words}{more}", good=outcome.good)
+            _notify(session, command, target, f"{outcome.text}{more}", good=outcome.good)
         finally:
             session.running.remove(name)
 
@@ -124,7 +124,7 @@ def question(command: CustomCommand, selected: Sequence[CommandTarget]) -> Dialo
     """Return the confirmation dialog with the command lines that would run."""
     lines: list[Line] = [
         (Span(f"{target.label}  " if target.label else "", "name"),
-         Span(shell_line(shlex.join(target.words(command))), "soft"))
+         Span(shell_line(shlex.join(target.arguments(command))), "soft"))
         for target in selected
     ]  # fmt: skip
     first = selected[0].label
@@ -150,18 +150,22 @@ class CustomRunner:
         self._lines = {hotkey.written: hotkey.line for hotkey in hotkeys}
         bindings: list[Binding] = []
         for command in commands:
-            action, name, words = (
+            action, name, description = (
                 f"app.custom_command('{command.name}')",
                 command.name,
-                command.words,
+                command.summary,
             )
-            bindings += (_binding(key, action, name, words, command.id) for key in command.keys)
+            bindings += (
+                _binding(key, action, name, description, command.id) for key in command.keys
+            )
             # A binding for a key that no keyboard sends, so that help and menu list the command
             # even if it has no key.
-            bindings.append(_binding(f"own-{name}", action, name, words, command.id, f":{name}"))
-        for place, hotkey in enumerate(hotkeys):
+            bindings.append(
+                _binding(f"own-{name}", action, name, description, command.id, f":{name}")
+            )
+        for index, hotkey in enumerate(hotkeys):
             bindings += (
-                _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id)
+                _binding(key, f"app.hotkey({index})", f":{hotkey.line}", "", hotkey.id)
                 for key in hotkey.keys
             )
         self.bindings = tuple(bindings)
@@ -191,9 +195,9 @@ class CustomRunner:
             if not self._is_unavailable(each)
         )
 
-    def line_of(self, place: int) -> str:
+    def line_of(self, index: int) -> str:
         """Return the line that a hotkey types."""
-        return list(self._lines.values())[place]
+        return list(self._lines.values())[index]
 
     # --- availability
 
@@ -240,11 +244,11 @@ class CustomRunner:
             key, name, common["LINE"] = selection.log_line
             if [key] == [pod_key(pod) for pod in pods]:
                 container = name
-        found = ((pod, self._session.model.manifest_of(pod)) for pod in pods)
+        pairs = ((pod, self._session.model.manifest_of(pod)) for pod in pods)
         return CurrentSelection(
             pods=pods,
             manifests=tuple(manifest.spec.path for manifest in selection.manifests),
-            manifest_of={pod_key(pod): m.spec.path for pod, m in found if m is not None},
+            manifest_of={pod_key(pod): m.spec.path for pod, m in pairs if m is not None},
             image=selection.image,
             container=container,
             common=common,
@@ -270,10 +274,10 @@ class CustomRunner:
             self._session.notify(why, title=f":{name}", severity="warning")
             return
         command, clear = self._commands[name], self._selection().clear
-        found = find_targets(command, self._current_selection())
+        targets = find_targets(command, self._current_selection())
 
         async def run() -> None:
-            if await run_on(self._session, command, found):
+            if await run_on(self._session, command, targets):
                 clear()
 
         self._session.start(name, run, writes=False)
@@ -285,12 +289,14 @@ class CustomRunner:
 
 
 def _binding(
-    key: str, action: str, name: str, words: str, id_: str, shown: str | None = None
+    key: str, action: str, name: str, description: str, id_: str, shown: str | None = None
 ) -> Binding:
-    name, words = clean(name), clean(words)
-    return Binding(key, action, name, show=False, key_display=shown, tooltip=words or name, id=id_)
+    name, description = clean(name), clean(description)
+    return Binding(
+        key, action, name, show=False, key_display=shown, tooltip=description or name, id=id_
+    )
 
 
 def typed_command(command: CustomCommand) -> Command:
     """Return the custom command as a command of the prompt."""
-    return Command(command.name, (), clean(command.words), "app.custom_command", (command.name,))
+    return Command(command.name, (), clean(command.summary), "app.custom_command", (command.name,))

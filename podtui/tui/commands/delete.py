@@ -56,10 +56,10 @@ async def _move_to_trash(session: Session, manifests: Sequence[Manifest]) -> Non
     try:
         for manifest in manifests:
             path = Path(manifest.spec.path)
-            one = await asyncio.to_thread(move_to_trash, path, session.utc_now())
-            trashed.append(one)
+            file = await asyncio.to_thread(move_to_trash, path, session.utc_now())
+            trashed.append(file)
             session.record_action(
-                "delete", ["mv", str(path), str(one.path)], manifest.status.podName
+                "delete", ["mv", str(path), str(file.path)], manifest.status.podName
             )
     finally:
         if trashed:
@@ -212,8 +212,8 @@ async def _delete_pods(
         except (AgentUnavailable, ApiError) as error:
             failed.append(f"{pod_label(pod)}: {error}")
         else:
-            words = session.kubectl("delete", "pod", meta.name, f"--namespace={meta.namespace}")
-            session.record_action("delete", words, meta.name)
+            command = session.kubectl("delete", "pod", meta.name, f"--namespace={meta.namespace}")
+            session.record_action("delete", command, meta.name)
             done.append(pod)
     if failed:
         session.notify("\n".join(failed), title="Not deleted", severity="error")
@@ -259,4 +259,4 @@ def deletion_effect(pod: Pod) -> str:
 def owner_of(pod: Pod) -> OwnerReference | None:
     """Return the controller of the pod, else its first owner."""
     owners = pod.metadata.ownerReferences
-    return next((one for one in owners if one.controller), owners[0] if owners else None)
+    return next((owner for owner in owners if owner.controller), owners[0] if owners else None)

@@ -84,8 +84,8 @@ async def edit_file(
                 done = outcome_text(plan) if plan is not None else "saved"
                 session.notify(done, title=f"{path.name} applied")
                 pods = [pod.name for pod in plan.pods] if plan is not None else []
-                words = [*editor_words(os.environ), str(path)]
-                session.record_action("create" if base is None else "edit", words, *pods)
+                command = [*editor_words(os.environ), str(path)]
+                session.record_action("create" if base is None else "edit", command, *pods)
                 return
         if answer == DISCARD:
             del session.drafts[path]

@@ -357,8 +357,8 @@ async def create_through_api(session: Session) -> None:
                 return
         else:
             break
-    words = session.kubectl("create", "-f", f"{template.name}.yaml")
-    session.record_action("create", words, template.name)
+    command = session.kubectl("create", "-f", f"{template.name}.yaml")
+    session.record_action("create", command, template.name)
     session.notify("Created through the API.", title=template.name)
 
 

@@ -82,7 +82,7 @@ def outcome_line(applied: Applied, result: Outcome) -> Line:
     }.get(result.verdict, "applied, but ")
     return (
         Span(f"{glyph} {state}", tone),
-        Span(clean(result.words), tone if result.verdict is not Verdict.PENDING else ""),
+        Span(clean(result.text), tone if result.verdict is not Verdict.PENDING else ""),
         Span(f"  ({clean(applied.change.what)})", "soft"),
         Span("  u", "hint-key"),
         Span(" undoes it", "muted"),

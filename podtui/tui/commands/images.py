@@ -72,13 +72,13 @@ async def prune_images(session: Session, images: Sequence[NodeImage]) -> bool:
     """Remove the unused images that podtui pulled, after asking with their number and size. Return
     whether that was done. Raises `ApiError`.
     """
-    found = prunable(images)
-    if not found:
+    unused = prunable(images)
+    if not unused:
         session.notify("Every image that podtui pulled is in use.", title="Nothing to prune")
         return False
-    if not await session.confirm(prune_dialog(found)):
+    if not await session.confirm(prune_dialog(unused)):
         return False
-    ids = [image.id for image in found]
+    ids = [image.id for image in unused]
     pruned = await session.client.prune_images(ids)
     _note(session, "prune images", "POST", f"/prune?{urlencode({'id': ids}, doseq=True)}")
     session.notify(pruned_text(pruned), title="Pruned")

@@ -69,7 +69,7 @@ class KnownBinding:
     """A binding; ``keys`` are Textual's names of its default keys."""
 
     id: str
-    words: str
+    description: str
     keys: tuple[str, ...]
     action: str = ""
 
@@ -96,8 +96,8 @@ def binding_classes() -> tuple[type[DOMNode], ...]:
     """Return every class of this package with active bindings: the shared widgets first."""
     for module in pkgutil.walk_packages(podtui.tui.__path__, "podtui.tui."):
         importlib.import_module(module.name)
-    found = {c for c in _subclasses(DOMNode) if c.__module__.startswith("podtui.tui.")}
-    return tuple(sorted(found, key=_class_order))
+    classes = {c for c in _subclasses(DOMNode) if c.__module__.startswith("podtui.tui.")}
+    return tuple(sorted(classes, key=_class_order))
 
 
 def _class_order(owner: type[DOMNode]) -> tuple[bool, str, str]:
@@ -145,8 +145,8 @@ def known_bindings() -> tuple[KnownBinding, ...]:
             name = binding.id or ""
             before = by_id.get(name)
             keys = before.keys if before is not None else ()
-            words = before.words if before is not None else words_of(binding)
+            description = before.description if before is not None else words_of(binding)
             by_id[name] = KnownBinding(
-                name, words, tuple(dict.fromkeys((*keys, binding.key))), binding.action
+                name, description, tuple(dict.fromkeys((*keys, binding.key))), binding.action
             )
-    return tuple(sorted(by_id.values(), key=lambda known: group_order(known.group)))
+    return tuple(sorted(by_id.values(), key=lambda binding: group_order(binding.group)))

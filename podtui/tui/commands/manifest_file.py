@@ -191,13 +191,13 @@ def trashed_files(folder: Path) -> list[TrashedFile]:
         return []
     except OSError as error:
         raise ManifestFileError(f"{trash} cannot be read: {error.strerror}") from error
-    found: list[TrashedFile] = []
+    files: list[TrashedFile] = []
     for name in names:
         match = _NAME.fullmatch(name)
         moment = _parse_stamp(match[1]) if match is not None else None
         if match is not None and moment is not None:
-            found.append(TrashedFile(trash / name, folder / match[2], moment))
-    return sorted(found, key=lambda one: one.path.name, reverse=True)
+            files.append(TrashedFile(trash / name, folder / match[2], moment))
+    return sorted(files, key=lambda file: file.path.name, reverse=True)
 
 
 def _parse_stamp(stamp: str) -> datetime | None:

@@ -60,8 +60,8 @@ def _remote(text: str, pod: Pod) -> int:
     if text in named and text:
         return named[text]
     if text and not text.isdecimal():
-        known = ", ".join(name for name in named if name)
-        raise UsageError(f"the pod has no port {text!r}" + (f"; it has {known}" if known else ""))
+        names = ", ".join(name for name in named if name)
+        raise UsageError(f"the pod has no port {text!r}" + (f"; it has {names}" if names else ""))
     return _number(text, "remote")
 
 
@@ -95,8 +95,8 @@ async def start_forward(session: Session, pod: Pod) -> None:
     kept.worker = session.app.run_worker(partial(_run, session, kept), group="forwards")
     session.forwards.append(kept)
     pair = f"{forward.local_port}:{ports.remote}"
-    words = session.kubectl("port-forward", "-n", meta.namespace, meta.name, pair)
-    session.record_action("forward", words, meta.name)
+    command = session.kubectl("port-forward", "-n", meta.namespace, meta.name, pair)
+    session.record_action("forward", command, meta.name)
     session.notify(f"{kept.address} → {pod_label(pod)}:{ports.remote}; f lists them.",
                  title="Forwarding")  # fmt: skip
 

@@ -33,14 +33,14 @@ class ProcessResult:
         return self.status == 0
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         if self.status is None:
             return "timed out and was terminated"
         return ending(self.status) if self.status < 0 else f"exit status {self.status}"
 
 
 async def run_program(
-    words: Sequence[str],
+    command: Sequence[str],
     environment: Mapping[str, str],
     take: Callable[[bytes], None],
     *,
@@ -58,7 +58,7 @@ async def run_program(
     try:
         try:
             process = await asyncio.create_subprocess_exec(
-                *words,
+                *command,
                 env={**os.environ, **environment},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=printed,
@@ -66,7 +66,7 @@ async def run_program(
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise ProgramFailed(why_not_run(words[0], error)) from error
+            raise ProgramFailed(why_not_run(command[0], error)) from error
         finally:
             os.close(printed)
         complete = False

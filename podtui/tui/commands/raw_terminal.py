@@ -30,9 +30,9 @@ class DetachKeys:
     def feed(self, data: bytes) -> tuple[bytes, bool]:
         """Return the bytes to pass on, and whether the detach keys were typed."""
         data = self._held + data
-        place = data.find(self.keys) if self.keys else -1
-        if place >= 0:
-            return data[:place], True
+        position = data.find(self.keys) if self.keys else -1
+        if position >= 0:
+            return data[:position], True
         held = 0
         for length in range(min(len(self.keys) - 1, len(data)), 0, -1):
             if data.endswith(self.keys[:length]):

@@ -25,7 +25,7 @@ class Command(Struct, frozen=True):
 
     name: str
     aliases: tuple[str, ...]
-    words: str
+    help: str
     action: str
     parameters: tuple[str, ...] = ()
     argument: str = ""
@@ -38,9 +38,9 @@ class Command(Struct, frozen=True):
         return namespace, name, (*self.parameters, *given)
 
 
-def _typed(name: str, action: str, *aliases: str, words: str = "", argument: str = "") -> Command:
+def _typed(name: str, action: str, *aliases: str, help: str = "", argument: str = "") -> Command:
     """Return one of `ACTIONS` as a command of the prompt."""
-    return Command(name, aliases, words or ACTIONS[action].help, "do", (action,), argument)
+    return Command(name, aliases, help or ACTIONS[action].help, "do", (action,), argument)
 
 
 COMMANDS: Final = (
@@ -66,12 +66,12 @@ COMMANDS: Final = (
     Command("columns", ("cols",), "Select the columns of the table", "choose_columns"),
     Command("hide", (), "Hide a pane", "hide", (), "PANE"),
     Command("show", (), "Show a hidden pane", "go_to", (), "PANE"),
-    _typed("new", "new", words="Create a pod from a template"),
+    _typed("new", "new", help="Create a pod from a template"),
     _typed("undo", "undo"),
     _typed("create", "create"),
     _typed("trash", "trash"),
     _typed("forwards", "forwards", "pf"),
-    _typed("journal", "journal", "j", words="Journal of actions, as commands to copy"),
+    _typed("journal", "journal", "j", help="Journal of actions, as commands to copy"),
     Command("context", ("ctx", "contexts"), "Switch to another cluster", "app.context", (), "NAME"),
     Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
     Command("aliases", ("a",), "This list", "app.aliases"),
@@ -90,7 +90,7 @@ def available_commands(capabilities: ServerCapabilities) -> tuple[Command, ...]:
     """Return the commands that a server supports, with the descriptions for it."""
     elsewhere = not capabilities.engine
     return tuple(
-        replace(command, words=command.on_cluster) if elsewhere and command.on_cluster else command
+        replace(command, help=command.on_cluster) if elsewhere and command.on_cluster else command
         for command in COMMANDS
         if is_available(capabilities, command.action.removeprefix("app."), command.parameters)
     )
@@ -105,8 +105,8 @@ def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Co
     for command in commands:
         if word in (command.name, *command.aliases):
             return command, rest.strip().removeprefix("/")
-    known = [name for command in commands for name in (command.name, *command.aliases)]
-    close = get_close_matches(word, known, n=1)
+    names = [name for command in commands for name in (command.name, *command.aliases)]
+    close = get_close_matches(word, names, n=1)
     hint = f"; did you mean :{close[0]}?" if close else "; ctrl+a lists them"
     raise UsageError(f"unknown command {word!r}{hint}")
 
@@ -115,8 +115,8 @@ def completions(
     arguments: Mapping[str, Iterable[str]], commands: Sequence[Command] = COMMANDS
 ) -> list[str]:
     """Return all completions: command names, and ``NAME ARGUMENT`` for ``arguments`` by name."""
-    found: list[str] = []
+    candidates: list[str] = []
     for command in commands:
-        found.append(command.name)
-        found += (f"{command.name} {argument}" for argument in arguments.get(command.name, ()))
-    return found
+        candidates.append(command.name)
+        candidates += (f"{command.name} {argument}" for argument in arguments.get(command.name, ()))
+    return candidates

@@ -62,8 +62,8 @@ def note(session: Session, pod: Pod, verb: str, container: str = "") -> None:
     path = f"/apis/{GROUP_VERSION}/namespaces/{meta.namespace}/pods/{meta.name}/{verb}"
     query = f"?container={container}" if container else ""
     socket = session.client.target.removeprefix("unix:")
-    words = ["curl", "--unix-socket", socket, "-X", "POST", f"http://podtui{path}{query}"]
-    session.record_action(verb, words, meta.name)
+    command = ["curl", "--unix-socket", socket, "-X", "POST", f"http://podtui{path}{query}"]
+    session.record_action(verb, command, meta.name)
 
 
 def starts_over(pod: Pod) -> bool:
@@ -136,8 +136,8 @@ async def choose_container(
     index: int | None = 0
     if len(candidates) > 1:
         lines = [container_line(pod, name) for name in candidates]
-        regular = {one.name for one in pod.spec.containers}
-        start = next((place for place, name in enumerate(candidates) if name in regular), 0)
+        regular = {container.name for container in pod.spec.containers}
+        start = next((index for index, name in enumerate(candidates) if name in regular), 0)
         index = await session.ask(Picker(f"{verb} a container", lines, start=start))
     if index is None:
         return ""
@@ -149,12 +149,14 @@ async def choose_container(
 
 def restartable_names(pod: Pod) -> list[str]:
     """Return sidecars and regular containers, in the order of the manifest."""
-    sidecars = [one.name for one in pod.spec.initContainers if is_sidecar(one)]
-    return [*sidecars, *(one.name for one in pod.spec.containers)]
+    sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
+    return [*sidecars, *(container.name for container in pod.spec.containers)]
 
 
 def container_line(pod: Pod, name: str) -> Line:
-    image = next((one.image for _, one in all_containers(pod) if one.name == name), "")
+    image = next(
+        (container.image for _, container in all_containers(pod) if container.name == name), ""
+    )
     return (Span(f"{clean(name)}  ", "name"), Span(clean(image), "muted"))
 
 

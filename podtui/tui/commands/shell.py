@@ -27,7 +27,7 @@ _NO_SHELL: Final = (126, 127)
 
 def running_names(pod: Pod) -> list[str]:
     """Return the running containers in the order of their statuses."""
-    return [one.name for one in container_statuses(pod) if one.state.running is not None]
+    return [status.name for status in container_statuses(pod) if status.state.running is not None]
 
 
 async def _choose(session: Session, pod: Pod, verb: str) -> str:
@@ -64,16 +64,16 @@ async def attach_to(session: Session, pod: Pod, container: str = "") -> None:
     container = container or await _choose(session, pod, "Attach to")
     if not container:
         return
-    spec = next((one for _, one in all_containers(pod) if one.name == container), None)
+    spec = next((spec for _, spec in all_containers(pod) if spec.name == container), None)
     tty = spec is not None and bool(spec.tty)
     stdin = spec is not None and bool(spec.stdin)
-    keys, words = (DETACH, "ctrl+p ctrl+q") if tty else (INTERRUPT, "ctrl+c")
+    keys, key_names = (DETACH, "ctrl+p ctrl+q") if tty else (INTERRUPT, "ctrl+c")
     meta = pod.metadata
     query = AttachQuery(container=container, stdin=stdin, tty=tty)
     async with lent_terminal(session):
         no_input = "" if stdin else " It takes no input (stdin is not set)."
         print_line(
-            f"Attached to {clean(container)} of {pod_label(pod)}; {words} detaches.{no_input}"
+            f"Attached to {clean(container)} of {pod_label(pod)}; {key_names} detaches.{no_input}"
         )
         async with session.client.attach(meta.namespace, meta.name, query) as process:
             await run_session(process, keys=keys, tty=tty)
@@ -85,7 +85,9 @@ async def start_debugger(session: Session, pod: Pod) -> None:
     """Start an ephemeral container that shares a container's process namespace, and attach to it.
     Raises `PodtuiError`.
     """
-    regular_names = {one.name for one in (*pod.spec.containers, *pod.spec.initContainers)}
+    regular_names = {
+        container.name for container in (*pod.spec.containers, *pod.spec.initContainers)
+    }
     # Kubernetes does not accept an ephemeral container as a target.
     names = [name for name in running_names(pod) if name in regular_names]
     target = await choose_container(session, pod, "Debug", ask=False, names=names)
@@ -119,10 +121,10 @@ async def start_debugger(session: Session, pod: Pod) -> None:
     meta = pod.metadata
     await session.client.debug(meta.namespace, meta.name, debugger)
     what = (f"--image={debugger.image}", f"--target={target}")
-    words = ["debug", "-it", "-n", meta.namespace, meta.name, *what]
+    command = ["debug", "-it", "-n", meta.namespace, meta.name, *what]
     server = session.model.server
-    words = ["kubectl", *([f"--context={server.context}"] if server.is_cluster else ()), *words]
-    session.record_action("debug", words, meta.name)
+    command = ["kubectl", *([f"--context={server.context}"] if server.is_cluster else ()), *command]
+    session.record_action("debug", command, meta.name)
     session.notify(f"Starting {debugger.image}…", title=f"Debugging {clean(target)}")
     await attach_to(session, await _started(session, pod, debugger.name), debugger.name)
 
@@ -134,11 +136,11 @@ async def _started(session: Session, pod: Pod, name: str) -> Pod:
     try:
         async with asyncio.timeout(START_SECONDS):
             while True:
-                found = session.model.pods.get(pod.metadata.uid)
-                status = _status(found, name)
-                if found is not None and status is not None:
+                current = session.model.pods.get(pod.metadata.uid)
+                status = _status(current, name)
+                if current is not None and status is not None:
                     if status.state.running is not None:
-                        return found
+                        return current
                     ended = status.state.terminated
                     if ended is not None:
                         why = clean(ended.message or ended.reason)
@@ -155,7 +157,7 @@ async def _started(session: Session, pod: Pod, name: str) -> Pod:
 
 def _status(pod: Pod | None, name: str) -> ContainerStatus | None:
     every = () if pod is None else pod.status.ephemeralContainerStatuses
-    return next((one for one in every if one.name == name), None)
+    return next((status for status in every if status.name == name), None)
 
 
 def _kubectl(

@@ -252,30 +252,30 @@ def editor_words(environment: Mapping[str, str]) -> list[str]:
     return [FALLBACK]
 
 
-def at_line(words: Sequence[str], line: int | None) -> list[str]:
+def at_line(command: Sequence[str], line: int | None) -> list[str]:
     """Return an editor's command line that opens a file at a line, if the editor can do so."""
-    can_open = line is not None and os.path.basename(words[0]) in _LINE_EDITORS
-    return [*words, f"+{line}"] if can_open else list(words)
+    can_open = line is not None and os.path.basename(command[0]) in _LINE_EDITORS
+    return [*command, f"+{line}"] if can_open else list(command)
 
 
 async def run_in_terminal(
-    session: Session, words: Sequence[str], environment: Mapping[str, str] | None = None
+    session: Session, command: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> None:
     """Run a program in the terminal until it ends, without a shell; ``environment`` is added to the
     app's environment. ctrl+c goes to the program only. Raises `ProgramFailed`.
     """
     async with lent_terminal(session):
         with _ignore_terminal_signals(session):
-            code = await _run(words, environment or {})
+            code = await _run(command, environment or {})
     if code:
-        raise ProgramFailed(f"{os.path.basename(words[0])} {ending(code)}")
+        raise ProgramFailed(f"{os.path.basename(command[0])} {ending(code)}")
 
 
-async def _run(words: Sequence[str], environment: Mapping[str, str]) -> int:
+async def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
-        process = await asyncio.create_subprocess_exec(*words, env={**os.environ, **environment})
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environment})
     except (OSError, ValueError) as error:
-        raise ProgramFailed(why_not_run(words[0], error)) from error
+        raise ProgramFailed(why_not_run(command[0], error)) from error
     try:
         return await process.wait()
     finally:
@@ -297,8 +297,8 @@ def ending(code: int) -> str:
     """Describe how a program ended; ``code`` is its exit status, or a negative signal number."""
     if code >= 0:
         return f"exited with status {code}"
-    known = {each.value: each.name for each in signal.Signals}
-    return f"was terminated by {known.get(-code, f'signal {-code}')}"
+    names = {each.value: each.name for each in signal.Signals}
+    return f"was terminated by {names.get(-code, f'signal {-code}')}"
 
 
 def why_not_run(program: str, error: OSError | ValueError) -> str:

@@ -158,22 +158,22 @@ class AlertTracker:
 
     def is_recovering(self, pod: Pod) -> bool:
         """Return True if a pod is healthy again, but not yet for long enough to report it."""
-        known = self._pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
-        return known is not None and known.healthy_since is not None
+        state = self._pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
+        return state is not None and state.healthy_since is not None
 
     def forget_missing(self, pods: Iterable[Pod], now: float) -> None:
         """Forget pods that have been missing for more than `FORGET_SECONDS` seconds."""
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods}
         for key in self._pods.keys() - names:
-            known = self._pods[key]
-            if known.missing_since is None:
-                self._pods[key] = replace(known, missing_since=now)
-            elif now - known.missing_since > FORGET_SECONDS:
+            state = self._pods[key]
+            if state.missing_since is None:
+                self._pods[key] = replace(state, missing_since=now)
+            elif now - state.missing_since > FORGET_SECONDS:
                 del self._pods[key]
 
     def _observe(
         self,
-        known: dict[str, ObjectState],
+        states: dict[str, ObjectState],
         key: str,
         condition: Condition,
         now: float,
@@ -181,13 +181,13 @@ class AlertTracker:
         first: bool,
         steady: float = READY_SECONDS,
     ) -> str:
-        before = known.get(key)
+        before = states.get(key)
         if before is not None and before.missing_since is not None:
             before = replace(before, missing_since=None)
         if before is None and first:
-            known[key] = initial_state(condition)
+            states[key] = initial_state(condition)
             return ""
-        known[key], kind = next_state(before or ObjectState(), condition, now, steady)
+        states[key], kind = next_state(before or ObjectState(), condition, now, steady)
         return kind
 
 

@@ -19,10 +19,10 @@ Stamp = tuple[int, int, int]
 def stamp_of(path: Path) -> Stamp | None:
     """Return a value that changes when the file does; None if the file cannot be read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 async def changes_of(stamp: Callable[[], object]) -> AsyncIterator[None]:

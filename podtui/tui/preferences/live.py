@@ -181,10 +181,10 @@ class LivePreferences:
             self._tracker.forget_missing(model.pods.values(), now)
         if not changed:
             pods = [pod for pod in model.pods.values() if self._tracker.is_recovering(pod)]
-        found = self._tracker.observe_pods(pods, now, first=first)
+        alerts = self._tracker.observe_pods(pods, now, first=first)
         if changes.node and model.node is not None:
-            found += self._tracker.observe_node(model.node, now, first=first)
-        return found
+            alerts += self._tracker.observe_node(model.node, now, first=first)
+        return alerts
 
     def _deliver(self, alert: Alert) -> None:
         text = terminal_text(alert, self._now.notify_by, os.environ)

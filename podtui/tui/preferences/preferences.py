@@ -41,15 +41,15 @@ def preferences_of(resolved: Resolved, *, theme: str | None = None) -> Preferenc
         theme_is_fixed=theme is not None or resolved.origins.get("theme") in _FOR_THIS_RUN,
         keys=settings.keys,
         places={
-            name.removeprefix("keys."): place
-            for name, place in resolved.origins.items()
+            name.removeprefix("keys."): position
+            for name, position in resolved.origins.items()
             if name.startswith("keys.")
         },
         commands=settings.commands,
         hotkeys=settings.hotkeys,
         custom_places={
-            name: place
-            for name, place in resolved.origins.items()
+            name: position
+            for name, position in resolved.origins.items()
             if name.startswith(("commands[", "hotkeys."))
         },
         notify_on=frozenset(settings.notifyOn),

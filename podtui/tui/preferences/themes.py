@@ -61,11 +61,11 @@ def parse_plain(text: str) -> ThemeValue | None:
             return None
         if _COMMENT.fullmatch(line):
             continue
-        found = _ENTRY.fullmatch(line)
-        if found is None:
+        match = _ENTRY.fullmatch(line)
+        if match is None:
             return None
-        key, value = ThemeValue(number, found["key"]), found["value"]
-        if found["inside"]:
+        key, value = ThemeValue(number, match["key"]), match["value"]
+        if match["inside"]:
             if not (pairs and pairs[-1][1].pairs is not None and value):
                 return None
             inner.append((key, ThemeValue(number, _bare(value))))
@@ -236,13 +236,13 @@ def log_colors(theme: Theme, values: Mapping[str, str]) -> TerminalTheme:
 
 def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:
     """Load all ``*.yaml`` and ``*.yml`` files, by folder and name; folders may be missing."""
-    found: list[ThemeFile] = []
+    themes: list[ThemeFile] = []
     for folder in folders:
         try:
-            found += map(load_theme, _theme_paths([folder]))
+            themes += map(load_theme, _theme_paths([folder]))
         except OSError as error:
-            found.append(ThemeFile(folder, None, (f"{folder}: {error.strerror}",)))
-    return found
+            themes.append(ThemeFile(folder, None, (f"{folder}: {error.strerror}",)))
+    return themes
 
 
 def theme_stamps(folders: Iterable[Path]) -> dict[Path, Stamp | None]:
@@ -258,13 +258,13 @@ def theme_stamps(folders: Iterable[Path]) -> dict[Path, Stamp | None]:
 
 
 def _theme_paths(folders: Iterable[Path]) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder in folders:
         try:
-            found += sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+            paths += sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
         except (FileNotFoundError, NotADirectoryError):
             continue
-    return found
+    return paths
 
 
 def load_theme(path: Path) -> ThemeFile:
@@ -351,27 +351,27 @@ def _built(
 
 
 def _pairs(
-    node: ThemeValue, known: Sequence[str], reading: _Reading
+    node: ThemeValue, allowed: Sequence[str], reading: _Reading
 ) -> list[tuple[str, ThemeValue]]:
-    """Return the known keys with their values; report unknown keys."""
-    found: list[tuple[str, ThemeValue]] = []
+    """Return the allowed keys with their values; report the others."""
+    pairs: list[tuple[str, ThemeValue]] = []
     for key_node, value in node.pairs or ():
         key = key_node.text
-        if key in known:
-            found.append((key, value))
+        if key in allowed:
+            pairs.append((key, value))
             continue
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+        near = difflib.get_close_matches(key, allowed, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(allowed)}"
         reading.problem(key_node, f"{key}: unknown{hint}")
-    return found
+    return pairs
 
 
 def _colors(
-    node: ThemeValue, group: str, known: Sequence[str], reading: _Reading
+    node: ThemeValue, group: str, allowed: Sequence[str], reading: _Reading
 ) -> dict[str, str]:
     """Return the valid colours by name; report invalid ones."""
     colors: dict[str, str] = {}
-    for key, value in _pairs(node, known, reading):
+    for key, value in _pairs(node, allowed, reading):
         text = value.text
         try:
             Color.parse(text)

@@ -27,14 +27,14 @@ Keys = Mapping[str, tuple[str, ...]]
 
 class UserKeys(Struct, frozen=True):
     """Keys of a custom command or hotkey, active on every screen. ``id`` is the ID of its binding,
-    ``words`` its name, ``field`` the name of its keys in the settings, ``place`` their position.
+    ``label`` its name, ``field`` the name of its keys in the settings, ``position`` their position.
     """
 
     id: str
     keys: tuple[str, ...]
-    words: str
+    label: str
     field: str
-    place: str = ""
+    position: str = ""
 
 
 class KeyMap(Struct, frozen=True):
@@ -70,17 +70,17 @@ def read_key_map(
     ids = {name for scope in scopes for name in scope.keys}
     by_id = {each.id: each for each in user_keys}
 
-    def place(name: str) -> str:
-        return by_id[name].place if name in by_id else places.get(name, "")
+    def position(name: str) -> str:
+        return by_id[name].position if name in by_id else places.get(name, "")
 
     def report(name: str, text: str) -> None:
         what = by_id[name].field if name in by_id else f"keys.{name}"
-        problems.append(f"{place(name) or 'settings'}: {what}: {text}")
+        problems.append(f"{position(name) or 'settings'}: {what}: {text}")
 
     def called(name: str) -> str:
-        words = by_id[name].words if name in by_id else name
-        where = place(name) if name in selected else ""
-        return f"{words} ({where})" if where else words
+        label = by_id[name].label if name in by_id else name
+        where = position(name) if name in selected else ""
+        return f"{label} ({where})" if where else label
 
     for name, text in wanted.items():
         if name not in ids:
@@ -105,8 +105,8 @@ def read_key_map(
     )
 
 
-def _hint(text: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(text, known, n=1)
+def _hint(text: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(text, names, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -167,12 +167,12 @@ def read_user_bindings(preferences: Preferences, scopes: Sequence[Scope]) -> Use
 
 
 def _keys_of(commands: Sequence[CustomCommand], preferences: Preferences) -> list[UserKeys]:
-    found: list[UserKeys] = []
+    user_keys: list[UserKeys] = []
     for each in commands:
         name = f"commands[{each.number}].key"
-        place = preferences.custom_places.get(name, "")
-        found.append(UserKeys(each.id, each.keys, f":{each.name}", name, place))
-    return found
+        position = preferences.custom_places.get(name, "")
+        user_keys.append(UserKeys(each.id, each.keys, f":{each.name}", name, position))
+    return user_keys
 
 
 def _hotkeys(hotkeys: Sequence[Hotkey], preferences: Preferences) -> list[UserKeys]:
@@ -186,18 +186,18 @@ def _hotkeys(hotkeys: Sequence[Hotkey], preferences: Preferences) -> list[UserKe
 def _read_hotkeys(
     preferences: Preferences, commands: Sequence[CustomCommand]
 ) -> tuple[tuple[Hotkey, ...], tuple[str, ...]]:
-    known = (*COMMANDS, *map(typed_command, commands))
+    known_commands = (*COMMANDS, *map(typed_command, commands))
     valid: list[Hotkey] = []
     problems: list[str] = []
     for written, text in preferences.hotkeys.items():
         line = text.strip().removeprefix(":").strip()
         try:
             keys = key_list(written)
-            parse_command(line, known)
+            parse_command(line, known_commands)
         except (KeyNameError, UsageError) as error:
             name = f"hotkeys.{written}"
-            place = preferences.custom_places.get(name, "settings")
-            problems.append(f"{place}: {name}: {error}")
+            position = preferences.custom_places.get(name, "settings")
+            problems.append(f"{position}: {name}: {error}")
         else:
             valid.append(Hotkey(written, keys, line))
     return tuple(valid), tuple(problems)

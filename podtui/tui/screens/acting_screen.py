@@ -48,8 +48,8 @@ class ActingScreen(LiveScreen):
 
     def _log_line(self) -> tuple[str, str, str] | None:
         focused = self.focused
-        found = focused.ancestors if focused else ()
-        pane = next((widget for widget in found if isinstance(widget, LogsPane)), None)
+        widgets = focused.ancestors if focused else ()
+        pane = next((widget for widget in widgets if isinstance(widget, LogsPane)), None)
         line = pane.chosen_line if pane is not None else None
         return None if line is None else (line[0].key, line[0].container, line[1])
 
@@ -59,8 +59,8 @@ class ActingScreen(LiveScreen):
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         """Return the files to act on, without duplicates: by default those of the selected pods."""
-        found = (self.session.model.manifest_of(pod) for pod in self.chosen_pods())
-        return tuple({m.metadata.name: m for m in found if m is not None}.values())
+        manifests = (self.session.model.manifest_of(pod) for pod in self.chosen_pods())
+        return tuple({m.metadata.name: m for m in manifests if m is not None}.values())
 
     def chosen_image(self) -> str:
         """Return the selected image; empty if the selection is not an image."""

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from podtui.explain.explanation import explain_place
-from podtui.explain.places import Place, find_place
+from podtui.explain.explanation import explain_pod_field
+from podtui.explain.places import PodField, find_pod_field
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.views.explain import FIELD_COLUMNS, explanation_lines, field_row
 from podtui.tui.widgets.bars import Bar, Hints
@@ -23,7 +23,7 @@ PART: Final = 0.5
 
 
 class ExplainScreen(BackScreen):
-    """Opens on ``place``, and navigates to child fields, to the parent and back."""
+    """Opens on ``pod_field``, and navigates to child fields, to the parent and back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "above", "Parent field", key_display="←", id="explain.above",
@@ -44,10 +44,10 @@ class ExplainScreen(BackScreen):
     """
     AUTO_FOCUS = ""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, pod_field: PodField) -> None:
         super().__init__()
-        self.place = place
-        self._before: list[tuple[Place, str]] = []
+        self.pod_field = pod_field
+        self._before: list[tuple[PodField, str]] = []
 
     def compose(self) -> ComposeResult:
         self.text = LinesView(id="explain-text")
@@ -60,20 +60,20 @@ class ExplainScreen(BackScreen):
         yield Prompt()
 
     def begin(self) -> None:
-        self._show(self.place)
+        self._show(self.pod_field)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._lay_out)
 
-    def _show(self, place: Place, cursor: str = "") -> None:
-        self.place = place
-        self._explanation = explain_place(place)
+    def _show(self, pod_field: PodField, cursor: str = "") -> None:
+        self.pod_field = pod_field
+        self._explanation = explain_pod_field(pod_field)
         self.text.scroll_home(animate=False)
         self.fields.replace(map(field_row, self._explanation.fields))
         self.fields.display = bool(self._explanation.fields)
         if not (cursor and self.fields.select(cursor)):
             self.fields.move_to(0)
-        head = (Span(" explain ", "brand"), Span(f" {place.text or 'Pod'} ", "name"))
+        head = (Span(" explain ", "brand"), Span(f" {pod_field.text or 'Pod'} ", "name"))
         self.query_one("#header", Bar).show(head)
         self._lay_out()
         self._body().focus()
@@ -94,7 +94,7 @@ class ExplainScreen(BackScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "above":
-            return bool(self.place.path)
+            return bool(self.pod_field.path)
         return super().check_action(action, parameters)
 
     def on_table_opened(self, message: Table.Opened) -> None:
@@ -103,13 +103,13 @@ class ExplainScreen(BackScreen):
     def action_into(self) -> None:
         key = self.fields.cursor_key
         if key and self._explanation.fields:
-            self._before.append((self.place, key))
-            self._show(find_place(key))
+            self._before.append((self.pod_field, key))
+            self._show(find_pod_field(key))
 
     def action_above(self) -> None:
-        here = self.place
+        here = self.pod_field
         self._before.append((here, self.fields.cursor_key))
-        self._show(find_place(".".join(here.path[:-1])), here.text)
+        self._show(find_pod_field(".".join(here.path[:-1])), here.text)
 
     def action_back(self) -> None:
         if self.end_find():

@@ -41,7 +41,7 @@ class KeyLine:
 
     id: str
     shown: tuple[str, ...]
-    words: str
+    description: str
     here: bool = False
     names: tuple[str, ...] = ()
     """The keys as they are written in settings and documents, such as ``ctrl+d``."""
@@ -66,12 +66,12 @@ def key_lines(
             if is_binding_available(capabilities, binding.id or "", binding.action):
                 _add(here, app, binding, keymap, here=True)
     others: dict[str, KeyLine] = {}
-    for known in known_bindings():
-        if not is_binding_available(capabilities, known.id, known.action):
+    for supported in known_bindings():
+        if not is_binding_available(capabilities, supported.id, supported.action):
             continue
-        for key in known.keys:
-            binding = Binding(key, "", known.words, id=known.id)
-            if known.id not in here:
+        for key in supported.keys:
+            binding = Binding(key, "", supported.description, id=supported.id)
+            if supported.id not in here:
                 _add(others, app, binding, keymap, here=False)
     return [*sorted(here.values(), key=_order), *others.values()]
 
@@ -118,13 +118,13 @@ def matching(lines: Iterable[KeyLine], wanted: str) -> list[KeyLine]:
         exact = [line for line in lines if text in (*line.shown, *line.names)]
         if exact:
             return exact
-    words = text.lower().split()
-    return [line for line in lines if all(word in _search_text(line) for word in words)]
+    tokens = text.lower().split()
+    return [line for line in lines if all(token in _search_text(line) for token in tokens)]
 
 
 def _search_text(line: KeyLine) -> str:
     return " ".join(
-        (*line.shown, *line.names, line.words, line.id, group_title(line.group))
+        (*line.shown, *line.names, line.description, line.id, group_title(line.group))
     ).lower()
 
 
@@ -156,7 +156,7 @@ def _drawn(line: KeyLine, *, ids: bool, width: int) -> list[Line]:
     if narrow and width_of(head) > cells:
         drawn += wrap((Span(head.rstrip(), tone),), width)
         head = " " * cells
-    rows = wrap((Span(line.words),), max(1, width - width_of(head)))
+    rows = wrap((Span(line.description),), max(1, width - width_of(head)))
     drawn.append((Span(head, tone), *rows[0]))
     drawn += [(Span(" " * width_of(head)), *row) for row in rows[1:]]
     if ids:
@@ -217,11 +217,11 @@ class HelpScreen(ModalScreen[None]):
     def _show(self) -> None:
         view = self.query_one(LinesView)
         text = self.query_one(Input).value
-        found = matching(self._lines, text)
+        lines = matching(self._lines, text)
         width = max(1, view.scrollable_content_region.width)
-        view.show(help_lines(found, ids=self._ids, width=width))
+        view.show(help_lines(lines, ids=self._ids, width=width))
         self.query_one(Vertical).border_subtitle = (
-            f" {len(found)} of {len(self._lines)} · esc clears " if text
+            f" {len(lines)} of {len(self._lines)} · esc clears " if text
             else " / search · i ids · esc closes " if width >= NARROW else " / search · esc "
         )  # fmt: skip
 
@@ -295,8 +295,8 @@ def command_lines(commands: Sequence[Command], width: int) -> list[Line]:
         typed, names = f":{command.name} {command.argument}", " ".join(command.aliases)
         if width < NARROW:
             lines.append((Span(f"{typed} ", "hint-key"), Span(names, "key")))
-            lines += [(Span("  "), *row) for row in wrap((Span(command.words),), max(1, width - 2))]
+            lines += [(Span("  "), *row) for row in wrap((Span(command.help),), max(1, width - 2))]
         else:
             head = (Span(sized(typed, 17) + " ", "hint-key"), Span(sized(names, 13), "key"))
-            lines.append((*head, Span(command.words)))
+            lines.append((*head, Span(command.help)))
     return lines

@@ -50,8 +50,8 @@ class ListScreen(BackScreen):
         yield Prompt()
 
     def begin(self) -> None:
-        self.table.empty = tuple((Span(words, "soft" if not n else "muted"),)
-                                 for n, words in enumerate(self.NOTHING))  # fmt: skip
+        self.table.empty = tuple((Span(text, "soft" if not n else "muted"),)
+                                 for n, text in enumerate(self.NOTHING))  # fmt: skip
         self.set_interval(SECONDS, self._poll)
         self.ask()
 
@@ -90,7 +90,7 @@ class ListScreen(BackScreen):
         """Return the header text after the screen's name."""
         return (Span(f"{count:,}", "soft"),)
 
-    def head(self, words: Line) -> None:
+    def head(self, spans: Line) -> None:
         if self.opened:
             self.query_one("#header", Bar).show((Span(f" {self.NAME} ", "brand"), Span(" "),
-                                                 *words))  # fmt: skip
+                                                 *spans))  # fmt: skip

@@ -72,10 +72,10 @@ class LiveScreen(Screen[None]):
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """The bindings of the screen, and those of the user's commands on keys that are free."""
-        found = super().active_bindings
+        bindings = super().active_bindings
         for key, active in self.session.user_bindings().items():
-            found.setdefault(key, active)
-        return found
+            bindings.setdefault(key, active)
+        return bindings
 
     @property
     def shown(self) -> bool:

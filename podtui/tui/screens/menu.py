@@ -43,7 +43,7 @@ class Choice:
     id: str
     shown: str
     name: str
-    words: str
+    description: str
     action: str
     owner: DOMNode | None = None
 
@@ -104,7 +104,7 @@ def _line(item: Choice, width: int, *, selected: bool) -> Line:
         Span(sized(item.shown, KEY), "hint-key"),
         Span(item.name.ljust(NAME), "name" if selected else ""),
     )
-    more = item.words if item.words and item.words != item.name else ""
+    more = item.description if item.description and item.description != item.name else ""
     if more and line_width(head) + 1 + width_of(more) <= width:
         head = (*head, Span(f" {more}", "muted"))
     return head

@@ -102,7 +102,7 @@ class OutputScreen(BackScreen):
         yield Hints()
 
     def begin(self) -> None:
-        line = shell_line(shlex.join(self._targets[0].words(self._command)))
+        line = shell_line(shlex.join(self._targets[0].arguments(self._command)))
         self.query_one("#header", Bar).show(
             (Span(" output ", "brand"), Span(f" {self._command.name} ", "name"),
              Span(line, "muted"))
@@ -147,7 +147,7 @@ class OutputScreen(BackScreen):
 
         try:
             outcome = await run_program(
-                target.words(self._command),
+                target.arguments(self._command),
                 target.environment(),
                 take,
                 seconds=self._command.timeout,
@@ -155,7 +155,7 @@ class OutputScreen(BackScreen):
         except ProgramFailed as error:
             return str(error)
         pane.take(splitter.finish())
-        return outcome.words
+        return outcome.text
 
 
 def end_dialog(name: str) -> Dialog:
@@ -164,5 +164,5 @@ def end_dialog(name: str) -> Dialog:
 
 
 def _summary(outcomes: Sequence[str]) -> str:
-    good = sum(words == "exit status 0" for words in outcomes)
+    good = sum(outcome == "exit status 0" for outcome in outcomes)
     return f"{good} of {len(outcomes)} exited with status 0"

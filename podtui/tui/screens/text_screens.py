@@ -11,7 +11,7 @@ from podtui.api.events import event_count, first_seen, last_seen
 from podtui.api.local import Diagnostic, Manifest, Severity
 from podtui.api.v1 import Event
 from podtui.errors import UsageError
-from podtui.explain.places import find_place
+from podtui.explain.places import find_pod_field
 from podtui.tui.commands.session import Session
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
@@ -58,7 +58,7 @@ def explain_line(session: Session, manifest: Manifest | None, line: int) -> None
         session.notify(f"Line {line} has no field of the pod.", severity="warning")
         return
     try:
-        session.push(ExplainScreen(find_place(path)))
+        session.push(ExplainScreen(find_pod_field(path)))
     except UsageError as error:
         session.notify(str(error), title="Explain", severity="warning")
 
@@ -120,8 +120,8 @@ class ManifestScreen(ActingScreen, BackScreen):
         )
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
-        found = self.session.model.manifests.get(self._name_)
-        return () if found is None else (found,)
+        manifest = self.session.model.manifests.get(self._name_)
+        return () if manifest is None else (manifest,)
 
     def action_explain(self) -> None:
         for manifest in self.chosen_manifests():

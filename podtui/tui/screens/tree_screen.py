@@ -107,10 +107,10 @@ class TreeTable(Table):
         if sign_of(row) == OPEN:
             self.action_toggle_fold()
             return
-        for place in range(self.set.index[row.key] - 1, -1, -1):
-            above = self.set.at(place)
+        for index in range(self.set.index[row.key] - 1, -1, -1):
+            above = self.set.at(index)
             if above is not None and _is_above(above, row):
-                self.move_to(place)
+                self.move_to(index)
                 return
 
     def action_fold_all(self, folded: bool) -> None:
@@ -184,8 +184,8 @@ class TreeScreen(ActingScreen, BackScreen):
 
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         item = self.item
-        found = self.session.model.manifests.get(item.manifest) if item is not None else None
-        return super().chosen_manifests() if found is None else (found,)
+        manifest = self.session.model.manifests.get(item.manifest) if item is not None else None
+        return super().chosen_manifests() if manifest is None else (manifest,)
 
     # --- drawing
 
@@ -204,10 +204,10 @@ class TreeScreen(ActingScreen, BackScreen):
     def _head(self) -> None:
         wanted = self.view.filter
         pods = len(self.session.model.pods)
-        words = (Span(f" {plural(pods, 'pod')}", "soft"),)
+        spans = (Span(f" {plural(pods, 'pod')}", "soft"),)
         if wanted.text:
-            words = (*words, Span(f" · /{clean(wanted.text)}", "key"), Span(" · esc", "muted"))
-        self.query_one("#header", Bar).show((Span(" tree ", "brand"), *words))
+            spans = (*spans, Span(f" · /{clean(wanted.text)}", "key"), Span(" · esc", "muted"))
+        self.query_one("#header", Bar).show((Span(" tree ", "brand"), *spans))
         nothing = "Nothing matches." if wanted.text else "No pods yet."
         self.table.empty = ((Span(nothing, "soft"),),)
 

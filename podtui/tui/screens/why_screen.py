@@ -100,8 +100,7 @@ class WhyScreen(ActingScreen, BackScreen):
         model = self.session.model
         if self._file:
             return model.manifests.get(self._file)
-        found = model.manifest_of(self._pod) if self._pod is not None else None
-        return found
+        return model.manifest_of(self._pod) if self._pod is not None else None
 
     def _find(self) -> Pod | None:
         """Return the current pod or its replacement. Return None if it is gone; `_pod` keeps its
@@ -112,10 +111,10 @@ class WhyScreen(ActingScreen, BackScreen):
         if manifest is not None and name is None and manifest.status.podName:
             name = (manifest.status.podNamespace, manifest.status.podName)
         pods = [p for p in model.pods.values() if (p.metadata.namespace, p.metadata.name) == name]
-        found = newest_of(pods, manifest.status.podUID if manifest is not None else "")
-        if found is not None:
-            self._pod, self._name_ = found, name
-        return found
+        pod = newest_of(pods, manifest.status.podUID if manifest is not None else "")
+        if pod is not None:
+            self._pod, self._name_ = pod, name
+        return pod
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         return (self._pod,) if self._pod is not None else ()
@@ -198,8 +197,8 @@ class WhyScreen(ActingScreen, BackScreen):
             return ()
         self._in_force = taken
         passed = self._liveness_passed
-        found = outcome(applied, manifest, facts, diagnosis, liveness_passed=passed)
-        return outcome_line(applied, found)
+        result = outcome(applied, manifest, facts, diagnosis, liveness_passed=passed)
+        return outcome_line(applied, result)
 
     def _header(self, state: Line) -> None:
         label = pod_label(self._pod) if self._pod is not None else ""

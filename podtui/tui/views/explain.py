@@ -69,9 +69,12 @@ def explanation_lines(explanation: Explanation, width: int) -> list[Line]:
     lines += _several("Rules", explanation.rules, width)
     lines += _several("Unlike the kubelet", explanation.departures, width)
     if explanation.example is not None:
-        one = explanation.example
-        lines += [(), (Span("Example", "heading"), Span(f"  {one.file}:{one.line}", "muted"))]
-        lines += [(Span(f"  {line}", "soft"),) for line in one.text.splitlines()]
+        example = explanation.example
+        lines += [
+            (),
+            (Span("Example", "heading"), Span(f"  {example.file}:{example.line}", "muted")),
+        ]
+        lines += [(Span(f"  {line}", "soft"),) for line in example.text.splitlines()]
     return lines
 
 
@@ -94,12 +97,12 @@ def field_at(manifest: Manifest, line: int) -> str:
     """Return the path, without indexes, of the field that a line (from 1) of a manifest defines or
     continues; empty if it belongs to no field of the pod.
     """
-    found, above = "", 0
-    for path, place in read_places(manifest.status.places).items():
-        if place.key is None or place.key[0] > line:
+    name, above = "", 0
+    for path, position in read_places(manifest.status.places).items():
+        if position.key is None or position.key[0] > line:
             continue
         # Take the first field of a line, and the last line at which a field begins.
-        if place.key[0] > above:
-            found, above = ".".join(step for step in path if isinstance(step, str)), place.key[0]
+        if position.key[0] > above:
+            name, above = ".".join(step for step in path if isinstance(step, str)), position.key[0]
     between = islice(manifest.spec.text.splitlines(), above, line)
-    return "" if any(text.startswith(_SEPARATOR) for text in between) else found
+    return "" if any(text.startswith(_SEPARATOR) for text in between) else name

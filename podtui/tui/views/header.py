@@ -33,9 +33,9 @@ def cluster_head(model: Model, width: int) -> Line:
         LinkState.LOST: Span("? ", "warning"),
     }[model.link]
     spans = [Span(" podtui ", "brand"), Span(" cluster ", "muted"), state, Span(context, "name")]
-    for words in (f" {cluster}" if cluster != context else "", f" as {user}" if user else ""):
-        if words and line_width(spans) + len(words) <= width:
-            spans.append(Span(words, "muted"))
+    for text in (f" {cluster}" if cluster != context else "", f" as {user}" if user else ""):
+        if text and line_width(spans) + len(text) <= width:
+            spans.append(Span(text, "muted"))
     nodes = nodes_text(model)
     if nodes is not None and line_width(spans) + len(nodes.text) <= width:
         spans.append(nodes)
@@ -69,9 +69,9 @@ def cluster_status(model: Model, namespace: str | None, width: int) -> Line:
         room = max(12, width - line_width(spans) - 6)
         spans.append(Span(sized(f"lost: {clean(model.lost_reason)}", room).rstrip(), "error"))
     for label, text in (("", server.host), ("cluster ", server.cluster), ("user ", server.user)):
-        words = f" · {label}{clean(text)}"
-        if text and line_width(spans) + len(words) <= width:
-            spans.append(Span(words, "muted"))
+        part = f" · {label}{clean(text)}"
+        if text and line_width(spans) + len(part) <= width:
+            spans.append(Span(part, "muted"))
     return tuple(spans)
 
 
@@ -109,8 +109,8 @@ def header(model: Model, totals: Totals, width: int, namespace: str = "") -> tup
     amounts = node_amounts(node, use, totals)
     right = meters(amounts, Detail.TINY)
     counts = {family: count for family, count in totals.counts_in(namespace).items() if count}
-    for words in (True, False):
-        states = _states(counts, words=words)
+    for labels in (True, False):
+        states = _states(counts, labels=labels)
         if line_width(left) + line_width(states) + line_width(right) <= width:
             break
     for detail in (Detail.LONG, Detail.PERCENT, Detail.SHORT, Detail.USED):
@@ -121,11 +121,11 @@ def header(model: Model, totals: Totals, width: int, namespace: str = "") -> tup
     return (*left, *states), right
 
 
-def _states(counts: Mapping[Family, int], *, words: bool) -> Line:
+def _states(counts: Mapping[Family, int], *, labels: bool) -> Line:
     spans: list[Span] = []
     for family, count in counts.items():
         spans.append(Span(f"{GLYPHS[family]} {count:,}", family.value))
-        spans.append(Span(f" {WORDS[family]}  " if words else "  ", "muted"))
+        spans.append(Span(f" {WORDS[family]}  " if labels else "  ", "muted"))
     return tuple(spans)
 
 

@@ -50,24 +50,24 @@ class _Entry(Struct, frozen=True):
 
 COLUMNS: Final = (
     Column("age", "AGE", 80, align="right", descending=True, kind=ValueKind.AGE,
-           of=lambda one: ColumnValue(
-               Cell("", "muted", one.moment), (one.moment or 0.0, one.serial), one.moment)),
-    Column("by", "BY", 60, of=lambda one: ColumnValue(one.who, one.who.text, one.who.text)),
+           of=lambda entry: ColumnValue(
+               Cell("", "muted", entry.moment), (entry.moment or 0.0, entry.serial), entry.moment)),
+    Column("by", "BY", 60, of=lambda entry: ColumnValue(entry.who, entry.who.text, entry.who.text)),
     Column("pod", "POD", 70, minimum=10, maximum=32, flexible=True,
-           of=lambda one: text_field(one.pod, "soft")),
+           of=lambda entry: text_field(entry.pod, "soft")),
     Column("what", "WHAT", 90, maximum=20,
-           of=lambda one: ColumnValue(one.what, one.verb, one.verb)),
+           of=lambda entry: ColumnValue(entry.what, entry.verb, entry.verb)),
     Column("took", "TOOK", 30, align="right",
-           of=lambda one: ColumnValue(Cell(one.took, "muted"), one.seconds, one.took)),
+           of=lambda entry: ColumnValue(Cell(entry.took, "muted"), entry.seconds, entry.took)),
     Column("line", "LINE", 100, minimum=24, maximum=4000, flexible=True, filling=True,
-           of=lambda one: ColumnValue(one.shown, one.line, one.line)),
+           of=lambda entry: ColumnValue(entry.shown, entry.line, entry.line)),
 )  # fmt: skip
 LINE: Final = next(n for n, column in enumerate(COLUMNS) if column.key == "line")
 
 
-def _row(key: str, one: _Entry, *, fault: bool = False) -> Row:
-    search = f"{one.who.text} {one.pod} {one.verb} {one.shown.text}"
-    return Row(key, *content_of(COLUMNS, one), search=search, fault=fault)
+def _row(key: str, entry: _Entry, *, fault: bool = False) -> Row:
+    search = f"{entry.who.text} {entry.pod} {entry.verb} {entry.shown.text}"
+    return Row(key, *content_of(COLUMNS, entry), search=search, fault=fault)
 
 
 def action_row(number: int, action: JournalEntry) -> Row:

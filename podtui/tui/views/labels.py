@@ -21,9 +21,11 @@ def name_label(namespace: str, name: str) -> str:
 
 def place_of(manifest: Manifest) -> str:
     """Return ``FILE:LINE:COLUMN`` of the first error or other diagnostic, else the file's name."""
-    found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
+    diagnostics = sorted(
+        manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR
+    )
     name = clean(PurePosixPath(manifest.spec.path).name or manifest.metadata.name)
-    for diagnostic in found:
+    for diagnostic in diagnostics:
         if diagnostic.line is not None:
             column = f":{diagnostic.column}" if diagnostic.column is not None else ""
             return f"{name}:{diagnostic.line}{column}"
@@ -39,8 +41,10 @@ def diagnostic_text(diagnostic: Diagnostic) -> str:
 
 def manifest_message(manifest: Manifest) -> str:
     """Return the first diagnostic, errors before warnings, and the number of the others."""
-    found = sorted(manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR)
-    if not found:
+    diagnostics = sorted(
+        manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR
+    )
+    if not diagnostics:
         return clean(manifest.status.message)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return diagnostic_text(found[0]) + more
+    more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
+    return diagnostic_text(diagnostics[0]) + more

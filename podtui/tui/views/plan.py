@@ -89,15 +89,15 @@ def _diagnostic(diagnostic: Diagnostic) -> Line:
 def pod_lines(plan: PodPlan, *, has_ended: bool = False) -> Iterator[Line]:
     """Return the effect on one pod, and the fields that cause it."""
     name = Span(name_label(plan.namespace, plan.name), "name")
-    glyph, tone, words = _words(plan, has_ended=has_ended)
-    yield (Span(f"{glyph} ", tone), name, Span(f" {words}"))
+    glyph, tone, text = _words(plan, has_ended=has_ended)
+    yield (Span(f"{glyph} ", tone), name, Span(f" {text}"))
     if plan.rejection:
         yield (
             Span("  ✗ ", "error"),
             Span("this node would not admit it: ", "error"),
             Span(clean(plan.rejection)),
         )
-    yield from _limited([_change(one) for one in plan.changes], "more fields")
+    yield from _limited([_change(change) for change in plan.changes], "more fields")
 
 
 def _words(plan: PodPlan, *, has_ended: bool) -> tuple[str, str, str]:
@@ -155,7 +155,7 @@ def object_line(item: ObjectPlan) -> Line:
     """Return the effect on a ConfigMap or Secret, and the pods that read it."""
     name = f"{item.kind} {clean(item.namespace)}/{clean(item.name)}"
     readers = ", ".join(map(clean, item.readers))
-    glyph, tone, words = {
+    glyph, tone, text = {
         PlanOutcome.NEW: ("+", "good", "is new"),
         PlanOutcome.REMOVED: ("−", "error", "is removed"),
     }.get(item.outcome, ("~", "init", "changes"))
@@ -164,7 +164,7 @@ def object_line(item: ObjectPlan) -> Line:
         follow = f"; {readers} refers to it"
     elif readers:
         follow = f"; used by {readers}: volumes are updated soon, variables when containers restart"
-    return (Span(f"{glyph} ", tone), Span(name, "name"), Span(f" {words}{follow}."))
+    return (Span(f"{glyph} ", tone), Span(name, "name"), Span(f" {text}{follow}."))
 
 
 def file_lines(file: FilePlan) -> Iterator[Line]:
@@ -203,5 +203,5 @@ def outcome_text(plan: Plan) -> str:
         PlanOutcome.UNCHANGED: "keeps running",
     }
     pods = ", ".join(f"{clean(pod.name)} {message_text[pod.outcome]}" for pod in plan.pods)
-    objects = ", ".join(f"{one.kind} {clean(one.name)}" for one in plan.objects)
+    objects = ", ".join(f"{item.kind} {clean(item.name)}" for item in plan.objects)
     return "; ".join(part for part in (pods, objects) if part) or "saved"

@@ -85,13 +85,13 @@ def requested_pull(image: str, step: PullStep) -> Pull:
 def recorded_pull(pod: Pod) -> Pull | None:
     """Return the pull that a pod waits for, from its own record; None if there is none."""
     text = pod.metadata.annotations.get(PULL_PROGRESS, "")
-    found = _TEXT.fullmatch(text) if text else None
-    if found is None:
+    match = _TEXT.fullmatch(text) if text else None
+    if match is None:
         return None
-    current, total = int(found["current"] or 0), int(found["total"] or 0)
+    current, total = int(match["current"] or 0), int(match["total"] or 0)
     return Pull(
-        _image(pod, found["label"]),
-        stage_of(found["status"], current, total),
+        _image(pod, match["label"]),
+        stage_of(match["status"], current, total),
         min(current, total),
         total,
         (pod_label(pod),),
@@ -113,18 +113,18 @@ def pulls_of(pods: Iterable[Pod]) -> tuple[Pull, ...]:
     """Return the pull of each image once, with all waiting pods and their most advanced
     progress.
     """
-    found: dict[str, Pull] = {}
+    pulls: dict[str, Pull] = {}
     for pod in pods:
         pull = recorded_pull(pod)
         if pull is not None:
-            before = found.get(pull.image)
-            found[pull.image] = pull if before is None else _merged(before, pull)
-    return tuple(found.values())
+            before = pulls.get(pull.image)
+            pulls[pull.image] = pull if before is None else _merged(before, pull)
+    return tuple(pulls.values())
 
 
-def _merged(one: Pull, other: Pull) -> Pull:
-    ahead = max(one, other, key=lambda pull: (pull.stage, pull.current, pull.total))
-    return replace(ahead, pods=(*one.pods, *other.pods))
+def _merged(pull: Pull, other: Pull) -> Pull:
+    ahead = max(pull, other, key=lambda pull: (pull.stage, pull.current, pull.total))
+    return replace(ahead, pods=(*pull.pods, *other.pods))
 
 
 def pull_of(pod: Pod, pods: Iterable[Pod]) -> Pull | None:

@@ -122,6 +122,8 @@ def volume_text(volume: Volume) -> str:
     return next((name for name in names if getattr(volume, name) is not None), "emptyDir")
 
 
+# The order of an item begins with the order of its parent. So one sort of all rows gives the tree,
+# and an update of one item needs no knowledge of the others.
 Order = tuple[Any, ...]
 """The sort key of an item: the key of its parent plus one step, so that parents come first."""
 FILES: Final = "files:"
@@ -170,7 +172,7 @@ class Item:
     @property
     def path(self) -> str:
         """The names from the root to the item; a replaced object has the same path."""
-        return "\0".join(one[2] for one in self.order)
+        return "\0".join(part[2] for part in self.order)
 
 
 def step(rank: int, name: str) -> tuple[int, Any, str]:
@@ -242,6 +244,7 @@ def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, .
 
 def _reference(head: Item, parent: str) -> Item:
     """Return a second item for a pod, without its children."""
+    # A key of its own, because the pod has a row of its own, and keys of rows are unique.
     return Item(
         key=f"{parent}/pod", parent=parent, order=head.order, label=f"→ {head.label}",
         tone=head.tone, state=head.state, state_tone=head.state_tone, restarts=head.restarts,
@@ -299,7 +302,7 @@ def _contents(pod: Pod, head: Item) -> Iterator[Item]:
     )
     volumes = {volume.name: volume for volume in spec.volumes}
     for rank, (containers, statuses) in enumerate(groups):
-        known = {one.name: one for one in statuses}
+        by_name = {status.name: status for status in statuses}
         for number, container in enumerate(containers):
             kind = ("init", "", "debug")[rank]
             if rank == 0 and isinstance(container, Container) and is_sidecar(container):
@@ -308,14 +311,14 @@ def _contents(pod: Pod, head: Item) -> Iterator[Item]:
             order = (*head.order, (rank, (number,), container.name))
             below = tuple(container_parts(container, volumes))
             container_item = _container(
-                container, known.get(container.name), kind, head, order, bool(below)
+                container, by_name.get(container.name), kind, head, order, bool(below)
             )
             yield container_item
-            for place, (label, detail) in enumerate(below):
+            for index, (label, detail) in enumerate(below):
                 yield Item(
-                    key=f"{container_item.key}/{place}:{label}",
+                    key=f"{container_item.key}/{index}:{label}",
                     parent=container_item.key,
-                    order=(*order, (0, (place,), label)),
+                    order=(*order, (0, (index,), label)),
                     label=clean(label),
                     tone="key",
                     detail=clean(detail),
@@ -401,37 +404,37 @@ class _Entry(Struct, frozen=True):
         return ColumnValue(cell, self.item.order, value)
 
 
-def _name(one: _Entry) -> ColumnValue:
-    item = one.item
-    sign = (FOLDED if one.folded else OPEN) if item.parent_of_others else " "
+def _name(entry: _Entry) -> ColumnValue:
+    item = entry.item
+    sign = (FOLDED if entry.folded else OPEN) if item.parent_of_others else " "
     label = f"{' ' * (INDENT * item.depth)}{sign} {item.label}"
-    return one.field(Cell(label, item.tone), item.label)
+    return entry.field(Cell(label, item.tone), item.label)
 
 
 def _status_word(item: Item) -> str:
     return item.state.partition(" ")[2]
 
 
-def _status(one: _Entry) -> ColumnValue:
-    item = one.item
+def _status(entry: _Entry) -> ColumnValue:
+    item = entry.item
     cell = Cell(item.state, item.state_tone) if item.state else _NOTHING
-    return one.field(cell, _status_word(item))
+    return entry.field(cell, _status_word(item))
 
 
-def _restarts(one: _Entry) -> ColumnValue:
-    count = one.item.restarts
+def _restarts(entry: _Entry) -> ColumnValue:
+    count = entry.item.restarts
     if count is None:
-        return one.field(_NOTHING, None)
-    return one.field(Cell(str(count), "warning" if count else "muted"), float(count))
+        return entry.field(_NOTHING, None)
+    return entry.field(Cell(str(count), "warning" if count else "muted"), float(count))
 
 
 def _detail_tone(item: Item) -> str:
     return "soft" if item.parent_of_others else "muted"
 
 
-def _since(one: _Entry) -> ColumnValue:
-    since = one.item.since
-    return one.field(Cell("", "muted", since) if since is not None else _NOTHING, since)
+def _since(entry: _Entry) -> ColumnValue:
+    since = entry.item.since
+    return entry.field(Cell("", "muted", since) if since is not None else _NOTHING, since)
 
 
 TREE_COLUMNS: Final = (
@@ -440,8 +443,8 @@ TREE_COLUMNS: Final = (
            of=_status),
     Column("restarts", "RESTARTS", 70, align="right", kind=ValueKind.COUNT, of=_restarts),
     Column("detail", "WHAT", 80, minimum=12, maximum=400, flexible=True, filling=True,
-           of=lambda one: one.field(Cell(one.item.detail, _detail_tone(one.item)),
-                                    one.item.detail)),
+           of=lambda entry: entry.field(Cell(entry.item.detail, _detail_tone(entry.item)),
+                                    entry.item.detail)),
     Column("age", "AGE", 60, align="right", kind=ValueKind.AGE, usual_width=5, of=_since),
 )  # fmt: skip
 
@@ -479,6 +482,8 @@ def visible_rows(
     parents = {item.key for item in items}
     opened: set[str] = set()
     visible: list[tuple[Item, Row]] = []
+    # Parents come first, so that one pass is enough. The parent of a subtree's root is not in
+    # ``items``: the caller has checked that it is open.
     for item in items:
         if item.parent in parents and item.parent not in opened:
             continue
@@ -514,6 +519,8 @@ def _matches(
 class TreeView:
     """The tree rows of a `Model`. ``shown`` contains the visible items by key."""
 
+    # Everything is kept by pod, so that a change of one pod costs its own rows. Objects of the
+    # model are replaced, never changed: as long as the object is the same, so are its items.
     def __init__(self, model: Model, wanted: Filter = ALL) -> None:
         self._model = model
         self.filter = wanted
@@ -538,6 +545,7 @@ class TreeView:
             self._take(key, list(self._pod(key, now)), rows, gone)
         if changes.pods or changes.manifests:
             self._take(FILES, list(self._files(now)), rows, gone)
+        # After the pods, because the rows of the nodes count them.
         if changes.pods or changes.node:
             self._take(NODES, list(self._nodes()), rows, gone)
         return rows, gone
@@ -548,16 +556,16 @@ class TreeView:
         return self.update(self._model.all_changes(), now)[0]
 
     def _take(
-        self, name: str, found: list[tuple[Item, Row]], rows: list[Row], gone: list[str]
+        self, name: str, items: list[tuple[Item, Row]], rows: list[Row], gone: list[str]
     ) -> None:
-        keys = tuple(item.key for item, _ in found)
+        keys = tuple(item.key for item, _ in items)
         kept = set(keys)
         for key in self._of.get(name, ()):
             if key not in kept:
                 gone.append(key)
                 self.shown.pop(key, None)
         self._of[name] = keys
-        for item, row in found:
+        for item, row in items:
             self.shown[item.key] = item
             rows.append(row)
 
@@ -575,6 +583,7 @@ class TreeView:
             self._forget(key)
             return
         node = self._node_of(pod)
+        # Kept even if the node is folded, because the row of the node counts its faults.
         head = self._heads[key] = pod_head(pod, node_key(node), pod_order(pod, node), now)
         if self.is_folded_away(head.parent):
             return
@@ -584,15 +593,16 @@ class TreeView:
         yield from self._visible(items, now)
 
     def _all_of(self, key: str, pod: Pod, node: str, now: float) -> tuple[Item, ...]:
-        known, fault = self._items.get(key), self._heads[key].fault
+        # The fault is compared, too: it also depends on the time.
+        cached, fault = self._items.get(key), self._heads[key].fault
         if (
-            known is None
-            or known[0] is not pod
-            or known[1] != node
-            or known[2][0].fault is not fault
+            cached is None
+            or cached[0] is not pod
+            or cached[1] != node
+            or cached[2][0].fault is not fault
         ):
-            known = self._items[key] = (pod, node, pod_items(pod, node, now))
-        return known[2]
+            cached = self._items[key] = (pod, node, pod_items(pod, node, now))
+        return cached[2]
 
     def _forget(self, key: str) -> None:
         self._heads.pop(key, None)
@@ -604,10 +614,10 @@ class TreeView:
         return visible_rows(items, self.folds, self.filter, now, self._row)
 
     def _row(self, item: Item, folded: bool) -> Row:
-        known = self._rows.get((item.key, folded))
-        if known is None or known[0] is not item:
-            known = self._rows[item.key, folded] = (item, tree_row(item, folded))
-        return known[1]
+        cached = self._rows.get((item.key, folded))
+        if cached is None or cached[0] is not item:
+            cached = self._rows[item.key, folded] = (item, tree_row(item, folded))
+        return cached[1]
 
     def is_folded_away(self, node: str) -> bool:
         return self.folds.get(node.removeprefix(NODES), False)

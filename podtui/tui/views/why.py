@@ -110,8 +110,8 @@ def _separated(parts: Sequence[list[Line]]) -> list[Line]:
 
 def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
     return [
-        (*one, Span(" " * (width + _GAP - line_width(one))), *other) if other else one
-        for one, other in zip_longest(left, right, fillvalue=())
+        (*line, Span(" " * (width + _GAP - line_width(line))), *other) if other else line
+        for line, other in zip_longest(left, right, fillvalue=())
     ]
 
 
@@ -129,12 +129,12 @@ def _head(view: WhyView, width: int) -> list[Line]:
 def _evidence(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     lines: list[Line] = []
     logs: list[Line] = []
-    seen = [one for one in view.diagnosis.evidence if one.source != "log"]
-    diagnosis = [one for one in view.diagnosis.evidence if one.source == "log"]
-    for one in seen[-limits.evidence :]:
-        lines += _evidence_row(one, view.now, width)
-    for one in diagnosis[-limits.lines :]:
-        logs += wrap((Span("│ ", "muted"), Span(clean(one.text), "soft")), width, indent=2)
+    seen = [item for item in view.diagnosis.evidence if item.source != "log"]
+    output = [item for item in view.diagnosis.evidence if item.source == "log"]
+    for item in seen[-limits.evidence :]:
+        lines += _evidence_row(item, view.now, width)
+    for item in output[-limits.lines :]:
+        logs += wrap((Span("│ ", "muted"), Span(clean(item.text), "soft")), width, indent=2)
     if lines:
         lines = [(Span("Evidence", "heading"),), *lines]
     if view.diagnosis.log_problem:
@@ -151,33 +151,35 @@ def _evidence_row(evidence: Evidence, now: float, width: int) -> list[Line]:
     when = ago(evidence.time, now).removesuffix(" ago") if evidence.time else ""
     text = clean(evidence.text)
     reason, parted, rest = text.partition(": ")
-    words: Line = (Span(text, ""),)
+    text_spans: Line = (Span(text, ""),)
     if evidence.source == "event" and parted:
-        words = (Span(f"{reason}: ", "warning" if evidence.warning else "reason"), Span(rest))
+        text_spans = (Span(f"{reason}: ", "warning" if evidence.warning else "reason"), Span(rest))
     elif evidence.warning:
-        words = (Span("▲ ", "warning"), Span(text))
+        text_spans = (Span("▲ ", "warning"), Span(text))
     times = Span(f" ×{evidence.count}" if evidence.count > 1 else "", "muted")
     label = Span(f"{when:>{_LABEL - 2}}  ", "muted")
-    return wrap((label, *words, times), width, indent=_LABEL)
+    return wrap((label, *text_spans, times), width, indent=_LABEL)
 
 
 def _manifest(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     diagnosis, manifest = view.diagnosis, view.manifest
-    if manifest is None or not (diagnosis.field or diagnosis.place):
+    if manifest is None or not (diagnosis.field or diagnosis.position):
         return []
-    line = f":{diagnosis.place[0]}" if diagnosis.place is not None else ""
-    unset = not diagnosis.written and diagnosis.place is not None
+    line = f":{diagnosis.position[0]}" if diagnosis.position is not None else ""
+    unset = not diagnosis.written and diagnosis.position is not None
     where = (Span(f"{clean(manifest.metadata.name)}{line}", "heading"),
              Span(f"  {clean(diagnosis.field)}", "key"),
              Span("  is not set" if unset else "", "muted"),
              )  # fmt: skip
     lines = wrap(where, width, indent=2)
-    if diagnosis.place is not None and manifest.spec.text:
+    if diagnosis.position is not None and manifest.spec.text:
         if limits.excerpt or not diagnosis.fixes:
-            lines += excerpt(manifest.spec.text, diagnosis.place[0], diagnosis.place[1], width)
+            lines += excerpt(
+                manifest.spec.text, diagnosis.position[0], diagnosis.position[1], width
+            )
     elif not manifest.spec.text:
-        words = "  The text may contain a Secret and is not shown."
-        lines += wrap((Span(words, "muted"),), width, indent=2)
+        note = "  The text may contain a Secret and is not shown."
+        lines += wrap((Span(note, "muted"),), width, indent=2)
     return lines
 
 
@@ -189,8 +191,8 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
     limits = max(8, width - digits - 4)
     rows: list[Line] = []
     # In cells of the cleaned text: the source may contain characters that are not drawn.
-    place = width_of(clean(source[line - 1][: column - 1])) if 0 < line <= len(source) else 0
-    shift = place + 1 - limits // 2 if place + 1 > limits - 8 else 0
+    position = width_of(clean(source[line - 1][: column - 1])) if 0 < line <= len(source) else 0
+    shift = position + 1 - limits // 2 if position + 1 > limits - 8 else 0
     for number in range(first, last + 1):
         whole = clean(source[number - 1])
         left = len(prefix(whole, shift)) if shift else 0
@@ -200,7 +202,7 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
         here = number == line
         mark = Span("▶ " if here else "  ", "error")
         gutter = Span(f"{number:>{digits}} ", "key" if here else "muted")
-        soft = place - width_of(whole[:left])
+        soft = position - width_of(whole[:left])
         before = len(shown) if not here else len(prefix(shown, soft)) if soft > 0 else 0
         rows.append((mark, gutter, Span(shown[:before], "soft"), Span(shown[before:], "name")))
     return rows

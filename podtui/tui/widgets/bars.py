@@ -139,13 +139,13 @@ def _is_below_dialog(widget: Widget) -> bool:
 class KeyHint(Struct, frozen=True):
     key: str
     shown: str
-    words: str
+    label: str
     action: str
     id: str
 
     @property
     def spans(self) -> Line:
-        return (Span(f" {self.shown}", "hint-key"), Span(f" {self.words} ", "muted"))
+        return (Span(f" {self.shown}", "hint-key"), Span(f" {self.label} ", "muted"))
 
 
 def key_hints(screen: Screen[Any]) -> list[KeyHint]:

@@ -411,17 +411,17 @@ def _fits(word: str, room: int) -> bool:
 
 def _words(text: str) -> list[str]:
     """Split a text into words, each with its trailing blanks and combining marks on them."""
-    words: list[str] = []
+    pieces: list[str] = []
     start = 0
     for position in range(1, len(text)):
         here = text[position]
         # A combining mark after a blank belongs to that blank; no row may begin with it.
         if text[position - 1] == " " and here != " " and width_of(here):
-            words.append(text[start:position])
+            pieces.append(text[start:position])
             start = position
     if text:
-        words.append(text[start:])
-    return words
+        pieces.append(text[start:])
+    return pieces
 
 
 def level(part: int, whole: int) -> str:

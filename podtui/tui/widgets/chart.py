@@ -61,12 +61,12 @@ def buckets(
     span = max(end - begin, 1e-9)
     places = [min(width - 1, int((at - begin) / span * width)) for at in times]
     gaps = [b - a for a, b in itertools.pairwise(times)]
-    for index, (place, value) in enumerate(zip(places, values, strict=True)):
-        if place < 0 or value is None:
+    for index, (column, value) in enumerate(zip(places, values, strict=True)):
+        if column < 0 or value is None:
             continue
-        before = largest[place]
-        largest[place] = value if before is None else max(before, value)
-        for empty in range(place + 1, _reach(index, places, gaps, span, width)):
+        before = largest[column]
+        largest[column] = value if before is None else max(before, value)
+        for empty in range(column + 1, _reach(index, places, gaps, span, width)):
             largest[empty] = value
     return largest
 
@@ -157,13 +157,13 @@ class Chart:
     why: str = ""
 
     @property
-    def known(self) -> list[float]:
+    def measured(self) -> list[float]:
         return [value for value in self.values if value is not None]
 
     @property
     def is_zero(self) -> bool:
         """True if there are values and all of them are 0."""
-        return bool(self.known) and not any(self.known)
+        return bool(self.measured) and not any(self.measured)
 
     @property
     def now(self) -> float | None:
@@ -184,8 +184,8 @@ class Frame:
 
 def chart_lines(chart: Chart, width: int, frame: Frame) -> list[Line]:
     """Return a heading and ``frame.rows`` rows, each at most ``width`` cells wide."""
-    known = chart.known
-    if not known:
+    measured = chart.measured
+    if not measured:
         return _empty(chart, width, frame.rows)
     levels = [
         ReferenceLine(value, mark, tone)
@@ -193,7 +193,7 @@ def chart_lines(chart: Chart, width: int, frame: Frame) -> list[Line]:
         if value
     ]
     least = 1024.0 if chart.binary else 1.0
-    top = axis_top(max(known), levels, least=least, whole=frame.whole, binary=chart.binary)
+    top = axis_top(max(measured), levels, least=least, whole=frame.whole, binary=chart.binary)
     columns = buckets(chart.times, chart.values, max(8, width - LABEL - 1), frame.begin, frame.end)
     labels: dict[int, tuple[str, str]] = {
         0: (chart.label(round(top)), "muted"),
@@ -211,13 +211,13 @@ def chart_lines(chart: Chart, width: int, frame: Frame) -> list[Line]:
 
 
 def _empty(chart: Chart, width: int, rows: int) -> list[Line]:
-    words = f"not measured: {chart.why}" if chart.why else NO_FIGURE_YET
-    lines = wrap((Span(f"{chart.title} ", "key"), Span(words, "muted")), width, indent=1)
+    reason = f"not measured: {chart.why}" if chart.why else NO_FIGURE_YET
+    lines = wrap((Span(f"{chart.title} ", "key"), Span(reason, "muted")), width, indent=1)
     return [*lines, *([()] * rows)][: rows + 1]
 
 
 def _heading(chart: Chart, top: float, width: int) -> Line:
-    peak = chart.shown(round(max(chart.known)))
+    peak = chart.shown(round(max(chart.measured)))
     now = "?" if chart.now is None else chart.shown(round(chart.now))
     near = bool(chart.limit) and chart.now is not None and chart.now >= _NEAR * chart.limit
     requested = [
@@ -233,7 +233,9 @@ def _heading(chart: Chart, top: float, width: int) -> Line:
     mark = " ▲" if near else ""
     name = f"{chart.title} "
     room = max(0, width - len(name) - len(mark))
-    text = next((one for one in (longest, middle, short) if len(one) <= room), short)
+    text = next(
+        (candidate for candidate in (longest, middle, short) if len(candidate) <= room), short
+    )
     return (
         Span(name, "key"),
         Span(sized(text, room).rstrip() + mark, "warning" if near else "soft"),
@@ -250,14 +252,14 @@ def grid(charts: Sequence[Chart], width: int, columns: int, frame: Frame) -> lis
     each = (width - GAP * (columns - 1)) // columns
     lines: list[Line] = []
     for begin in range(0, len(charts), columns):
-        drawn = [chart_lines(one, each, frame) for one in charts[begin : begin + columns]]
+        drawn = [chart_lines(chart, each, frame) for chart in charts[begin : begin + columns]]
         for pieces in zip(*drawn, strict=True):
             line: list[Span] = []
             for piece in pieces:
                 if line:
                     used = line_width(line)
-                    place = (used + GAP + each) // (each + GAP) * (each + GAP)
-                    line.append(Span(" " * (place - used)))
+                    stop = (used + GAP + each) // (each + GAP) * (each + GAP)
+                    line.append(Span(" " * (stop - used)))
                 line += piece or (Span(" "),)
             lines.append(tuple(line))
     return lines

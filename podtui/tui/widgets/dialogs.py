@@ -42,7 +42,7 @@ class Option:
     """One answer. ``key`` selects it directly; ``danger`` marks a destructive action."""
 
     id: str
-    words: str
+    label: str
     key: str
     danger: bool = False
 
@@ -68,7 +68,7 @@ class Buttons(Toned):
 
     def _spans(self, index: int) -> Line:
         option, selected = self.options[index], index == self.chosen
-        text = f"[ {option.words} ]" if selected else f"  {option.words}  "
+        text = f"[ {option.label} ]" if selected else f"  {option.label}  "
         tone = "tab-active" if selected else "error" if option.danger else "soft"
         return (Span(f"{option.key} ", "hint-key"), Span(text, tone))
 
@@ -88,21 +88,21 @@ class Buttons(Toned):
         """Return for each line the list of (option index, first cell, cell after the last)."""
         if self.size.height > 1:
             return [[(n, 0, self.size.width)] for n in range(len(self.options))]
-        place = max(0, (self.size.width - self.total_width) // 2)
+        start = max(0, (self.size.width - self.total_width) // 2)
         row: list[tuple[int, int, int]] = []
         for index in range(len(self.options)):
-            end = place + line_width(self._spans(index))
-            row.append((index, place, end))
-            place = end + GAP
+            end = start + line_width(self._spans(index))
+            row.append((index, start, end))
+            start = end + GAP
         return [row]
 
     def render_line(self, y: int) -> Strip:
         base: Style = self.rich_style
-        rows, segments, place = self._rows(), list[Segment](), 0
+        rows, segments, column = self._rows(), list[Segment](), 0
         for index, start, end in rows[y] if y < len(rows) else ():
-            segments.append(Segment(" " * (start - place), base))
+            segments.append(Segment(" " * (start - column), base))
             segments += self.segments(self._spans(index), base)
-            place = end
+            column = end
         return Strip(segments).crop_extend(0, self.size.width, base)
 
     def on_click(self, event: events.Click) -> None:
@@ -439,10 +439,10 @@ class Picker(ListDialog[int]):
 
     def on_key(self, event: events.Key) -> None:
         if event.character and event.character.isdecimal() and event.character.isascii():
-            place = int(event.character) - 1
-            if 0 <= place < len(self.items):
+            index = int(event.character) - 1
+            if 0 <= index < len(self.items):
                 event.stop()
-                self.dismiss(place)
+                self.dismiss(index)
 
     def draw(self) -> None:
         width = max(16, min(90, int(self.room.width * 0.9)) - 4)

@@ -61,11 +61,11 @@ def column_term(
     aged = column.kind is ValueKind.AGE
 
     def matches(row: Row, now: float) -> bool:
-        found = row.values[index]
-        if not isinstance(found, (int, float)):
+        value = row.values[index]
+        if not isinstance(value, (int, float)):
             return missing
         # Compare ages in whole seconds, as they are shown.
-        return compare(math.floor(now - found) if aged else found, against)
+        return compare(math.floor(now - value) if aged else value, against)
 
     return matches
 
@@ -76,15 +76,15 @@ def _text_term(
     flags = case_flags(wanted)
     if operator in ("~", "!~"):
         try:
-            found = re.compile(wanted, flags).search
+            search = re.compile(wanted, flags).search
         except re.error as error:
             raise BadValue(f"not a regular expression: {error.msg}") from error
     elif operator in ("=", "==", "!="):
-        found = re.compile(re.escape(wanted), flags).fullmatch
+        search = re.compile(re.escape(wanted), flags).fullmatch
     else:
         raise BadValue(f"{column.names[0]} is text: = != ~ !~", of_operator=True)
     inverse = operator.startswith("!")
-    return lambda row, now: (found(str(row.values[index] or "")) is None) is inverse
+    return lambda row, now: (search(str(row.values[index] or "")) is None) is inverse
 
 
 def parse_value(kind: ValueKind, text: str) -> float:
@@ -182,25 +182,25 @@ def parse_filter(text: str, columns: Sequence[Column] = ()) -> Filter:
     """Parse a filter, ignoring unfinished words (``status=``, ``-l``). Raises `FilterError`."""
     terms: list[Matches] = []
     timed = False
-    words = list(split_words(text))
-    place = 0
-    while place < len(words):
-        word = words[place]
-        place += 1
+    tokens = list(split_words(text))
+    position = 0
+    while position < len(tokens):
+        word = tokens[position]
+        position += 1
         if word.text.startswith("-l") and not word.quoted:
-            selector, place = _selector(words, place - 1)
+            selector, position = _selector(tokens, position - 1)
             if selector:
                 terms.append(_labels(selector))
         elif word.text.startswith("-f") and not word.quoted:
-            letters = "".join(w.text for w in words[place - 1 :])[2:]
-            place = len(words)
+            letters = "".join(w.text for w in tokens[position - 1 :])[2:]
+            position = len(tokens)
             if letters:
                 terms.append(_fuzzy(letters))
         else:
-            found = _word(word, columns)
-            if found is not None:
-                terms.append(found[0])
-                timed |= found[1]
+            term = _word(word, columns)
+            if term is not None:
+                terms.append(term[0])
+                timed |= term[1]
     if not terms:
         return ALL
     return Filter(text.strip(), _all_of(terms), timed)
@@ -208,7 +208,7 @@ def parse_filter(text: str, columns: Sequence[Column] = ()) -> Filter:
 
 def split_words(text: str) -> list[Word]:
     """Split a filter into words."""
-    words: list[Word] = []
+    tokens: list[Word] = []
     at = 0
     while at < len(text):
         if text[at].isspace():
@@ -221,8 +221,8 @@ def split_words(text: str) -> list[Word]:
             else:
                 kept += text[at]
             at += 1
-        words.append(Word(kept, start, at, text[start:].lstrip("!").startswith('"')))
-    return words
+        tokens.append(Word(kept, start, at, text[start:].lstrip("!").startswith('"')))
+    return tokens
 
 
 def _all_of(terms: Sequence[Matches]) -> Matches:
@@ -278,11 +278,11 @@ def _pattern(word: Word) -> Matches | None:
     if not pattern:
         return None
     try:
-        found = re.compile(pattern, case_flags(pattern)).search
+        search = re.compile(pattern, case_flags(pattern)).search
     except re.error as error:
         start = min(word.end, word.start + inverse + (error.pos or 0))
         raise FilterError(f"not a regular expression: {error.msg}", start, word.end) from error
-    return lambda row, now: (found(row.search) is None) is inverse
+    return lambda row, now: (search(row.search) is None) is inverse
 
 
 def _fuzzy(letters: str) -> Matches:
@@ -295,22 +295,22 @@ def _fuzzy(letters: str) -> Matches:
     return matches
 
 
-def _selector(words: Sequence[Word], place: int) -> tuple[str, int]:
-    """Return the selector that begins with ``-l`` at ``place``, and the index of the next word.
+def _selector(tokens: Sequence[Word], position: int) -> tuple[str, int]:
+    """Return the selector that begins with ``-l`` at ``position``, and the index of the next word.
 
     The selector continues after a blank next to a comma or an operator.
     """
-    selector = words[place].text[2:]
-    place += 1
-    while place < len(words) and (
+    selector = tokens[position].text[2:]
+    position += 1
+    while position < len(tokens) and (
         not selector
         or selector[-1] in ",=!"
-        or words[place].text[:1] in (",", "=")
-        or words[place].text.startswith("!=")
+        or tokens[position].text[:1] in (",", "=")
+        or tokens[position].text.startswith("!=")
     ):
-        selector += words[place].text
-        place += 1
-    return selector, place
+        selector += tokens[position].text
+        position += 1
+    return selector, position
 
 
 def _labels(selector: str) -> Matches:
@@ -344,11 +344,11 @@ def complete_filter(
     if half is None:
         names = (name for column in columns for name in column.names)
         return _completion_of(text, last, names) if len(last) > 1 else None
-    place = column_named(half.group(1), columns)
-    if place is None:
+    column = column_named(half.group(1), columns)
+    if column is None:
         return None
-    found = sorted({str(v) for v in values(place) if isinstance(v, str) and " " not in v})
-    return _completion_of(text, half.group(3), found)
+    texts = sorted({str(v) for v in values(column) if isinstance(v, str) and " " not in v})
+    return _completion_of(text, half.group(3), texts)
 
 
 def _completion_of(text: str, last: str, candidates: Iterable[str]) -> str | None:

@@ -36,10 +36,10 @@ class Completer(Suggester):
         return self._complete(value)
 
 
-def complete_command(text: str, words: Iterable[str]) -> str | None:
-    """Return the first of ``words`` that begins with ``text``."""
+def complete_command(text: str, candidates: Iterable[str]) -> str | None:
+    """Return the first of ``candidates`` that begins with ``text``."""
     lower = text.lower()
-    return next((text + w[len(text) :] for w in words if w.lower().startswith(lower)), None)
+    return next((text + w[len(text) :] for w in candidates if w.lower().startswith(lower)), None)
 
 
 class InputHistory:
@@ -167,22 +167,22 @@ class Prompt(Horizontal):
         self,
         purpose: Purpose,
         text: str = "",
-        words: Sequence[str] = (),
+        candidates: Sequence[str] = (),
         *,
         complete: Complete | None = None,
         check: Check | None = None,
     ) -> None:
         """Open the prompt with an initial text.
 
-        Completions come from ``words`` or from ``complete``. An error of ``check`` is shown while
-        the user types and prevents submission.
+        Completions come from ``candidates`` or from ``complete``. An error of ``check`` is shown
+        while the user types and prevents submission.
         """
         self._purpose = purpose
         self._check = check
         self._sign.update(SIGNS[purpose])
         self.input.placeholder = HELP[purpose]
-        if words:
-            complete = partial(complete_command, words=words)
+        if candidates:
+            complete = partial(complete_command, candidates=candidates)
         self.input.suggester = Completer(complete) if complete is not None else None
         with self.prevent(Input.Changed):
             self.input.value = text
@@ -203,9 +203,9 @@ class Prompt(Horizontal):
         """Check a text and show its error. Returns True if it is valid."""
         fault = self._check(text) if self._check is not None else None
         self._marks.place = (fault.start, fault.end) if fault is not None else None
-        words = f"✖ at {fault.start + 1}: {clean(str(fault))}" if fault is not None else ""
-        self._fault.update(Content(words))
-        self._fault.set_class(bool(words), "-open")
+        message = f"✖ at {fault.start + 1}: {clean(str(fault))}" if fault is not None else ""
+        self._fault.update(Content(message))
+        self._fault.set_class(bool(message), "-open")
         return fault is None
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -243,7 +243,7 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def shows(self, key: str) -> bool:
         """Return whether a column is drawn; before the first layout, whether it is chosen."""
-        shown = [place.index for place in self.fitted] or self.shown_columns()
+        shown = [column.index for column in self.fitted] or self.shown_columns()
         return self.column_index(key) in shown
 
     def tick(self, now: float) -> bool:
@@ -554,8 +554,8 @@ class Table(Toned, ScrollView, can_focus=True):
     def action_column(self, step: int) -> None:
         keys = [self.columns[index].key for index in self.shown_columns()]
         here = self.column_cursor or self.columns[self.set.sort].key
-        place = keys.index(here) if here in keys else 0
-        self.column_cursor = keys[(place + step) % len(keys)]
+        index = keys.index(here) if here in keys else 0
+        self.column_cursor = keys[(index + step) % len(keys)]
         self._fit()
         self.refresh()
 

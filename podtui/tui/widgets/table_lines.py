@@ -32,11 +32,11 @@ def title_spans(
 ) -> list[Span]:
     """Return one span per shown column."""
     spans: list[Span] = []
-    for place in fitted:
-        column = columns[place.index]
-        selected = place.index == sort
+    for fit in fitted:
+        column = columns[fit.index]
+        selected = fit.index == sort
         arrow = ("↓" if descending else "↑") if selected else ""
-        text = sized(column.title + arrow, place.width, column.align)
+        text = sized(column.title + arrow, fit.width, column.align)
         spans.append(Span(text, "sorted" if selected else "heading"))
     return spans
 
@@ -60,19 +60,19 @@ def row_line(
     """Return the line of a row, without its gutter, for ``width`` cells."""
     spans: list[Span] = []
     used = 0
-    for place in fitted:
-        if row.tail is not None and place.index >= row.tail_from:
+    for fit in fitted:
+        if row.tail is not None and fit.index >= row.tail_from:
             spans.append(Span(sized(row.tail.text, max(0, width - used)), row.tail.tone))
             break
-        cell = row.cells[place.index]
-        column, text = columns[place.index], cell.shown(now, short=place.short)
+        cell = row.cells[fit.index]
+        column, text = columns[fit.index], cell.shown(now, short=fit.short)
         if column.middle_cut:
-            text = sized_in_middle(text, place.width)
+            text = sized_in_middle(text, fit.width)
         else:
-            text = sized(text, place.width, column.align)
+            text = sized(text, fit.width, column.align)
         tone = "key" if marked and cell.tone == "name" else cell.tone
         spans += [Span(text, tone), Span(" " * GAP)]
-        used += place.width + GAP
+        used += fit.width + GAP
     return tuple(spans)
 
 
@@ -96,9 +96,9 @@ def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
 def valid_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
     """Return the epoch seconds until which the ages of a row stay the same."""
     until = inf
-    for place in fitted:
-        cell = row.cells[place.index]
-        if cell.since is not None and not (place.short and cell.text):
+    for fit in fitted:
+        cell = row.cells[fit.index]
+        if cell.since is not None and not (fit.short and cell.text):
             until = min(until, cell.since + short_duration_until(now - cell.since))
     return until
 

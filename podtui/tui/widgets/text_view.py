@@ -266,13 +266,13 @@ def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[TextRow]
 def _remark(mark: Mark, line: str, width: int) -> list[str]:
     """Return the lines of a remark, placed below its column as far as there is enough width."""
     before = max(0, mark.column - 1)
-    place = width_of(clean(line[:before])) + max(0, before - len(line))
-    place = min(place, max(0, width - LEAST - 2) if width > 0 else LONGEST)
+    indent = width_of(clean(line[:before])) + max(0, before - len(line))
+    indent = min(indent, max(0, width - LEAST - 2) if width > 0 else LONGEST)
     message = clean(mark.text)
-    room = max(LEAST, width - place - 2)
+    room = max(LEAST, width - indent - 2)
     parts = wrap((Span(message),), room) if width > 0 else [(Span(message),)]
     texts = ["".join(span.text for span in part).rstrip() for part in parts]
-    return [f"{' ' * place}{' ' if n else '^'} {text}" for n, text in enumerate(texts)]
+    return [f"{' ' * indent}{' ' if n else '^'} {text}" for n, text in enumerate(texts)]
 
 
 class ManifestText(TextView):
@@ -292,9 +292,9 @@ class ManifestText(TextView):
                 return row.number
         return 1
 
-    def move_to(self, place: int) -> None:
+    def move_to(self, row: int) -> None:
         """Move the cursor to a row and scroll it into view."""
-        self.cursor = max(0, min(place, len(self.rows) - 1))
+        self.cursor = max(0, min(row, len(self.rows) - 1))
         top, high = round(self.scroll_y), max(1, self.size.height)
         if self.cursor < top:
             self.scroll_to(y=self.cursor, animate=False)

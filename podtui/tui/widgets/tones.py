@@ -97,8 +97,8 @@ def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool
         definition = _NO_COLORS.get(tone, definition)
 
     def color(name: str) -> Color | None:
-        found = Color.parse(variables[name]) if name else None
-        return found if found is not None and found.a > 0 else None
+        parsed = Color.parse(variables[name]) if name else None
+        return parsed if parsed is not None and parsed.a > 0 else None
 
     front, back = color(definition.color), color(definition.background)
     return Style(
@@ -130,13 +130,13 @@ class Toned(Widget):
         if cache is None:
             cache = self._styles_by_tone = {"": Style.null()}
             self._variables = self._theme_variables
-        found = cache.get(name)
-        if found is None:
+        style = cache.get(name)
+        if style is None:
             app = cast("Any", self).app
-            found = cache[name] = tone_style(
+            style = cache[name] = tone_style(
                 name, self._theme_variables, few=app.native_ansi_color, none=app.no_color
             )
-        return found
+        return style
 
     def notify_style_update(self) -> None:
         if self._styles_by_tone is not None and self._variables is not self._theme_variables:

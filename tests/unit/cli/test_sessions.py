@@ -19,8 +19,8 @@ from simulated import COMMANDS, ends, memory
 
 from podtui.api.v1 import Container, EphemeralContainer, ObjectMeta, Pod, PodSpec
 from podtui.cli import build_parser, main
-from podtui.cli.parser import take_exec_words
-from podtui.cli.sessions import CopyPlace, FoundPod, parse_place, parse_ports
+from podtui.cli.parser import take_exec_command
+from podtui.cli.sessions import CopyPath, FoundPod, parse_copy_path, parse_ports
 from podtui.errors import UsageError
 from podtui.runtime.memory import Behaviour
 
@@ -43,21 +43,21 @@ ElsewhereWorld = tuple[SessionWorld, Ask]
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("web:/etc/hosts", CopyPlace("/etc/hosts", "web", "ns")),
-        ("other/web:/a:b", CopyPlace("/a:b", "web", "other")),
-        ("here", CopyPlace("here")),
-        ("/a/b:c", CopyPlace("/a/b:c")),
-        ("./web:x", CopyPlace("./web:x")),
+        ("web:/etc/hosts", CopyPath("/etc/hosts", "web", "ns")),
+        ("other/web:/a:b", CopyPath("/a:b", "web", "other")),
+        ("here", CopyPath("here")),
+        ("/a/b:c", CopyPath("/a/b:c")),
+        ("./web:x", CopyPath("./web:x")),
     ],
 )
-def test_places(text: str, place: CopyPlace) -> None:
-    assert parse_place(text, "ns") == place
+def test_places(text: str, place: CopyPath) -> None:
+    assert parse_copy_path(text, "ns") == place
 
 
 @pytest.mark.parametrize("text", [":/x", "web:", "ns/:/x"])
 def test_invalid_places(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_place(text, "ns")
+        parse_copy_path(text, "ns")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_ports() -> None:
 )
 def test_the_command_of_an_exec(line: str, ours: str, command: str) -> None:
     arguments = line.split()
-    assert take_exec_words(arguments) == command.split()
+    assert take_exec_command(arguments) == command.split()
     assert arguments == ours.split()
 
 

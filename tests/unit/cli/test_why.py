@@ -136,7 +136,7 @@ def test_a_pod_is_found_by_name_with_or_without_the_node_suffix(
     serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
     text, well = why(SOCKET, wanted, "json")
     assert not well
-    assert [found["name"] for found in json.loads(text)] == ["bad-n1"]
+    assert [report["name"] for report in json.loads(text)] == ["bad-n1"]
 
 
 def test_a_healthy_pod_is_reported_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_a_pod_that_cannot_start_is_found_by_name(
     unready(serve(monkeypatch), "new", "newer")
     text, well = why(SOCKET, wanted, "json")
     assert not well
-    assert [found["name"] for found in json.loads(text)] == ["new-n1"]
+    assert [report["name"] for report in json.loads(text)] == ["new-n1"]
 
 
 NO_HOST = 'Get "https://n1:10250/containerLogs/x": dial tcp: lookup n1: no such host'
@@ -205,9 +205,9 @@ def test_a_failed_log_request_is_reported_and_is_no_output_of_the_container(
     assert f"The log of c could not be read: {NO_HOST[:20]}" in text
     assert "Last log line" not in text
     assert "a service that it needs does not respond" not in text
-    (found,) = json.loads(why(SOCKET, "bad", "json")[0])
-    assert (found["cause"], found["logError"]) == ("Fails", NO_HOST)
-    assert not [one for one in found["evidence"] if one["source"] == "log"]
+    (report,) = json.loads(why(SOCKET, "bad", "json")[0])
+    assert (report["cause"], report["logError"]) == ("Fails", NO_HOST)
+    assert not [evidence for evidence in report["evidence"] if evidence["source"] == "log"]
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_a_kubelets_message_in_place_of_a_log_is_not_container_output(
     monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     serve(monkeypatch, pod("bad", fails=True), log=body)
-    (found,) = json.loads(why(SOCKET, "bad", "json")[0])
-    assert (found["cause"], found["logError"]) == ("Fails", body.decode().strip())
+    (report,) = json.loads(why(SOCKET, "bad", "json")[0])
+    assert (report["cause"], report["logError"]) == ("Fails", body.decode().strip())
 
 
 @pytest.mark.parametrize("code", ["UnknownField", "Invalid"])
@@ -241,11 +241,11 @@ def test_a_fix_is_offered_if_the_agent_finds_nothing_new_in_its_text(
     spec = ManifestSpec(path="/m/a b.yaml", text="apiVersion: v1\nkind: Pood\n")
     broken = Manifest(metadata=ObjectMeta(name="a b.yaml"), spec=spec, status=status)
     api.items[f"/apis/{GROUP_VERSION}/manifests"] = [broken]
-    found = before if code == before.code else after
-    plan = Plan(metadata=ObjectMeta(name="a b.yaml"), path="/m/a b.yaml", diagnostics=(found,))
+    diagnostic = before if code == before.code else after
+    plan = Plan(metadata=ObjectMeta(name="a b.yaml"), path="/m/a b.yaml", diagnostics=(diagnostic,))
     api.plan = msgspec.json.encode(plan)
     (report,) = json.loads(why(SOCKET, "bad", "json")[0])
-    assert [fix["title"] for fix in report["fixes"]] == ["Correct it"] * (found is before)
+    assert [fix["title"] for fix in report["fixes"]] == ["Correct it"] * (diagnostic is before)
     assert api.planned == [
         (f"/apis/{GROUP_VERSION}/manifests/a%20b.yaml/plan", b"apiVersion: v1\nkind: Pod\n")
     ]

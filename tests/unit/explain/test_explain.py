@@ -20,8 +20,8 @@ from podtui.api.shape import fields
 from podtui.cli import main
 from podtui.errors import UsageError
 from podtui.explain import facts
-from podtui.explain.explanation import explain, explain_place
-from podtui.explain.places import POD, Place, find_place, place_of
+from podtui.explain.explanation import explain, explain_pod_field
+from podtui.explain.places import POD, PodField, find_pod_field, pod_field_of
 from podtui.explain.report import DEEPEST, render_json, render_text, render_tree, tree_data
 from podtui.manifest.diagnose import read_manifest
 
@@ -29,9 +29,9 @@ WORDLESS = 0
 """Honoured fields without a description: may only decrease."""
 
 
-def every_place(place: Place = POD, depth: int = 0) -> list[Place]:
-    found = [place] if place.path else []
-    for child in place.children if depth < DEEPEST else ():
+def every_place(pod_field: PodField = POD, depth: int = 0) -> list[PodField]:
+    found = [pod_field] if pod_field.path else []
+    for child in pod_field.children if depth < DEEPEST else ():
         found += every_place(child, depth + 1)
     return found
 
@@ -44,7 +44,7 @@ def test_every_described_field_is_in_the_schema() -> None:
     for table in (texts.fields, texts.defaults, texts.departures):
         for name in table:
             if name.startswith(("spec.", "metadata.")):
-                assert place_of(name) is not None, name
+                assert pod_field_of(name) is not None, name
                 continue
             owner, _, field = name.partition(".")
             assert field in fields(getattr(v1, owner)), name
@@ -71,9 +71,9 @@ def test_each_field_has_its_documented_support() -> None:
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) < 4 or not cells[1].startswith("`"):
             continue
-        place = place_of(f"{group}.{cells[1].strip('`')}")
-        assert place is not None
-        assert facts.support(place) == words[re.split(r"[ ,]", cells[2])[0]], place.text
+        pod_field = pod_field_of(f"{group}.{cells[1].strip('`')}")
+        assert pod_field is not None
+        assert facts.support(pod_field) == words[re.split(r"[ ,]", cells[2])[0]], pod_field.text
         checked += 1
     assert checked > 500
 
@@ -93,7 +93,7 @@ def test_each_field_has_its_documented_support() -> None:
     ],
 )
 def test_ways_to_spell_a_field(typed: str, path: str) -> None:
-    assert find_place(typed).text == path
+    assert find_pod_field(typed).text == path
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_ways_to_spell_a_field(typed: str, path: str) -> None:
 )
 def test_an_unknown_field_suggests_a_similar_one(typed: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
-        find_place(typed)
+        find_pod_field(typed)
 
 
 @examples(200)
 @given(st.text(max_size=80))
 def test_any_input_gets_an_answer_or_an_error(typed: str) -> None:
     try:
-        place = find_place(typed)
+        pod_field = find_pod_field(typed)
     except UsageError:
         return
-    assert place_of(place.text) == place
+    assert pod_field_of(pod_field.text) == pod_field
 
 
 VALID = {
@@ -157,7 +157,7 @@ def test_a_field_is_required_where_check_misses_it(path: str) -> None:
     read = read_manifest("/a.yaml", json.dumps(manifest).encode(), node_name="n")
     missed = any(one.severity == Severity.ERROR for one in read.diagnostics)
     assert explain(path).required is missed
-    assert place_of(path) is not None
+    assert pod_field_of(path) is not None
 
 
 def test_nothing_of_a_status_is_required() -> None:
@@ -194,11 +194,11 @@ def test_support_of_a_field() -> None:
 
 
 def test_every_field_can_be_explained() -> None:
-    for place in PLACES:
-        explanation = explain_place(place)
+    for pod_field in PLACES:
+        explanation = explain_pod_field(pod_field)
         first, *rest = render_text(explanation, 60).splitlines()
-        assert first.startswith(f"{place.text} <")
-        assert json.loads(render_json(explanation))["path"] == place.text
+        assert first.startswith(f"{pod_field.text} <")
+        assert json.loads(render_json(explanation))["path"] == pod_field.text
         shown = explanation.example.text.splitlines() if explanation.example is not None else []
         for line in rest:
             whole = len(line) <= 60 or " " not in line.strip(" -") or " <" in line
@@ -206,7 +206,11 @@ def test_every_field_can_be_explained() -> None:
 
 
 def test_examples_are_at_their_positions() -> None:
-    found = [(place.text, one) for place in PLACES if (one := facts.example(place)) is not None]
+    found = [
+        (pod_field.text, one)
+        for pod_field in PLACES
+        if (one := facts.example(pod_field)) is not None
+    ]
     assert found
     for path, one in found:
         first = one.text.splitlines()[0]
@@ -232,10 +236,10 @@ def test_explain_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_recursive_names_all() -> None:
-    place = find_place("spec.containers.env")
-    data = tree_data(place)
+    pod_field = find_pod_field("spec.containers.env")
+    data = tree_data(pod_field)
     assert data["valueFrom"]["fieldRef"] == {"apiVersion": "string", "fieldPath": "string"}
-    assert len(render_tree(find_place("")).splitlines()) > 1000
+    assert len(render_tree(find_pod_field("")).splitlines()) > 1000
 
 
 def test_the_descriptions_file_is_valid() -> None:

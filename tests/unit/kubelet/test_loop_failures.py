@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,19 +25,27 @@ async def ready(world: World) -> NodeCondition:
     return next(one for one in node.status.conditions if one.type == "Ready")
 
 
-@virtual()
-async def test_a_pod_that_breaks_the_sync_loop_is_tried_again_and_others_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    admit = Admissions.admit
-    broken = True
+def break_admission(
+    monkeypatch: pytest.MonkeyPatch, name: str, on_try: Callable[[Pod], None] = lambda _: None
+) -> set[str]:
+    """Let the admission of the named pods fail unexpectedly. Returns the names, to be changed."""
+    admit, broken = Admissions.admit, {name}
 
     async def admit_or_fail(self: Admissions, wanted: Pod) -> bool:
-        if broken and wanted.metadata.name == "bad-n1":
+        on_try(wanted)
+        if wanted.metadata.name in broken:
             raise TypeError("not foreseen")
         return await admit(self, wanted)
 
     monkeypatch.setattr(Admissions, "admit", admit_or_fail)
+    return broken
+
+
+@virtual()
+async def test_a_pod_that_breaks_the_sync_loop_is_tried_again_and_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = break_admission(monkeypatch, "bad-n1")
     world = World()
     async with world.running():
         world.add(pod("bad-n1", "u1"), pod("good-n1", "u2"))
@@ -48,7 +57,7 @@ async def test_a_pod_that_breaks_the_sync_loop_is_tried_again_and_others_run(
         assert condition.status == "False"
         assert "sync loop failed: TypeError: not foreseen" in condition.message
         assert "sync loop failed" in world.kubelet.endpoints.health_checks()["parts"]
-        broken = False
+        broken.clear()
         await world.until(world.runs("u1"))
         await world.sleep(30)
         assert (await ready(world)).status == "True"
@@ -59,22 +68,14 @@ async def test_a_pod_that_breaks_the_sync_loop_is_tried_again_and_others_run(
 async def test_an_update_that_failed_does_not_bring_a_removed_pod_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    admit = Admissions.admit
-    broken = True
-
-    async def admit_or_fail(self: Admissions, wanted: Pod) -> bool:
-        if broken:
-            raise TypeError("not foreseen")
-        return await admit(self, wanted)
-
-    monkeypatch.setattr(Admissions, "admit", admit_or_fail)
+    broken = break_admission(monkeypatch, "web-n1")
     world = World()
     async with world.running():
         world.add(pod("web-n1", "u1"))
         await world.sleep(5)
         world.remove("u1")
         await world.sleep(5)
-        broken = False
+        broken.clear()
         await world.sleep(30)
         assert not world.running_containers("u1")
         assert (await world.store.list("pods")).items == ()
@@ -83,17 +84,10 @@ async def test_an_update_that_failed_does_not_bring_a_removed_pod_back(
 
 @virtual()
 async def test_the_newest_version_of_a_pod_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    admit = Admissions.admit
     tried: list[str] = []
-    broken = True
-
-    async def admit_or_fail(self: Admissions, wanted: Pod) -> bool:
-        tried.append(wanted.spec.containers[0].image)
-        if broken:
-            raise TypeError("not foreseen")
-        return await admit(self, wanted)
-
-    monkeypatch.setattr(Admissions, "admit", admit_or_fail)
+    broken = break_admission(
+        monkeypatch, "web-n1", lambda wanted: tried.append(wanted.spec.containers[0].image)
+    )
     world = World()
     async with world.running():
         world.add(pod("web-n1", "u1"))
@@ -101,7 +95,7 @@ async def test_the_newest_version_of_a_pod_is_tried_again(monkeypatch: pytest.Mo
         world.add(pod("web-n1", "u1", container(image="busybox:2")))
         await world.sleep(5)
         before = len(tried)
-        broken = False
+        broken.clear()
         await world.sleep(5)
         assert tried[before:] == ["busybox:2"]
 

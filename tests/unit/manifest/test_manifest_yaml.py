@@ -15,7 +15,7 @@ from podtui.manifest.document import (
     MAX_BYTES,
     UnreadableText,
     path_text,
-    place_at,
+    position_at,
     printable,
 )
 from podtui.manifest.reader import read_document, read_documents
@@ -87,10 +87,10 @@ def test_positions_start_at_one_and_distinguish_keys_from_values() -> None:
     document = read_document(b"a:\n  b: [x, {c: d}]\n")
     assert document.keys[("a",)] == (1, 1)
     assert document.values[("a",)] == (2, 3)
-    assert document.place(("a", "b", 1, "c")) == (2, 14)
-    assert document.place(("a", "b", 1, "c"), at_key=True) == (2, 11)
-    assert document.place(("a", "b", 1, "absent", 3)) == (2, 10)
-    assert document.place(()) == (1, 1)
+    assert document.position(("a", "b", 1, "c")) == (2, 14)
+    assert document.position(("a", "b", 1, "c"), at_key=True) == (2, 11)
+    assert document.position(("a", "b", 1, "absent", 3)) == (2, 10)
+    assert document.position(()) == (1, 1)
 
 
 def test_json_and_yaml_agree_on_values_and_positions() -> None:
@@ -108,7 +108,7 @@ def test_json_and_yaml_agree_on_values_and_positions() -> None:
 def test_duplicate_keys_are_errors_at_the_second(text: bytes) -> None:
     (document,) = read_documents(text)
     (problem,) = document.problems
-    assert (problem.code, problem.place) == ("DuplicateKey", (3, 1))
+    assert (problem.code, problem.position) == ("DuplicateKey", (3, 1))
     assert (problem.severity, "line 1" in problem.message) == (Severity.ERROR, True)
     assert document.value == {"a": 1, "b": 2}
 
@@ -119,7 +119,7 @@ def test_the_later_of_two_equal_keys_wins_as_in_a_kubelet(text: bytes) -> None:
     (problem,) = document.problems
     assert (problem.code, problem.severity) == ("DuplicateKey", Severity.WARNING)
     assert document.value == {"a": 3, "b": 2}
-    assert (document.place(("a",)) or ())[:1] == (3,)
+    assert (document.position(("a",)) or ())[:1] == (3,)
 
 
 _EQUAL_KEYS: dict[str, dict[str, object]] = {
@@ -221,8 +221,8 @@ def test_the_json_header_is_found_in_any_case(
 
 def test_all_non_empty_documents() -> None:
     first, second = read_documents(b"---\n# nothing\n---\na: 1\n---\n---\n- b\n...\n")
-    assert (first.value, first.place(("a",))) == ({"a": 1}, (4, 4))
-    assert (second.value, second.place((0,))) == (["b"], (7, 3))
+    assert (first.value, first.position(("a",))) == ({"a": 1}, (4, 4))
+    assert (second.value, second.position((0,))) == (["b"], (7, 3))
     assert [document.value for document in read_documents(b"---\n---\n")] == [None]
 
 
@@ -230,7 +230,7 @@ def test_documents_before_a_syntax_error_are_parsed() -> None:
     (document,) = read_documents(b"a: 1\n---\nb: [\n")
     (problem,) = document.problems
     assert (problem.code, problem.severity) == ("FurtherDocument", Severity.WARNING)
-    assert problem.place is not None
+    assert problem.position is not None
     assert document.cut_off
 
 
@@ -246,7 +246,7 @@ def test_anchors_and_merges() -> None:
     assert document.value["l"] == [{"a": 1, "b": 2}] * 2
     assert document.value["m"] == {"a": 1, "b": 2}
     assert document.problems == ()
-    assert document.place(("l", 1, "a")) == (3, 9)
+    assert document.position(("l", 1, "a")) == (3, 9)
 
 
 REFUSED = {
@@ -288,7 +288,7 @@ def test_errors_have_a_position(text: bytes) -> None:
     with pytest.raises(UnreadableText) as refused:
         read_document(text)
     problem = refused.value.problem
-    assert (problem.code, problem.place) == REFUSED[text]
+    assert (problem.code, problem.position) == REFUSED[text]
     assert problem.message.isprintable()
 
 
@@ -358,14 +358,14 @@ def test_long_text_cannot_be_multiplied_by_aliases() -> None:
 
 def test_numbers_not_supported_by_json() -> None:
     document = read_document(b"a: .nan\nb: -.inf\nc: !!int x\n")
-    assert [p.place for p in document.problems] == [(1, 4), (2, 4), (3, 4)]
+    assert [p.position for p in document.problems] == [(1, 4), (2, 4), (3, 4)]
 
 
 def test_case_18_only_the_first_document_is_read() -> None:
     document = read_document(b"a: 1\n---\nb: 2\n")
     assert document.value == {"a": 1}
     (note,) = document.problems
-    assert (note.code, note.severity.value, note.place) == ("FurtherDocument", "Warning", (2, 1))
+    assert (note.code, note.severity.value, note.position) == ("FurtherDocument", "Warning", (2, 1))
     assert read_document(b"---\na: 1\n---\n").problems == ()
     (note,) = read_document(b"a: 1\n--- }{\n").problems
     assert note.severity.value == "Warning"
@@ -399,7 +399,7 @@ def test_printable_shows_no_control_sequences() -> None:
 
 
 def test_positions_count_all_line_breaks() -> None:
-    assert place_at("a\r\nb\rc\nd\u2028e", 9) == (5, 1)
+    assert position_at("a\r\nb\rc\nd\u2028e", 9) == (5, 1)
 
 
 json_values = st.recursive(

@@ -12,7 +12,7 @@ import pytest
 from repository import ROOT
 
 from podtui.explain.facts import LIKE_PLAIN
-from podtui.explain.places import Place, place_of
+from podtui.explain.places import PodField, pod_field_of
 
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\[(test_\w+(?:\.py)?)\]\(\.\./(tests/[^)]+)\)")
@@ -75,7 +75,7 @@ def test_each_row_links_a_test(document: str, least: int) -> None:
     assert [row for row in found if LINK.search(row) is None] == []
 
 
-def leaves(place: Place) -> Iterator[str]:
+def leaves(place: PodField) -> Iterator[str]:
     if not place.children:
         yield place.text
     for child in place.children:
@@ -93,7 +93,7 @@ def test_each_field_of_a_pod_has_a_row() -> None:
     head = " ".join((DOCS / "pod-fields.md").read_text()[:700].split())
     assert f"{len(listed)} fields: {counts['honoured']} honoured, {counts['accepted']} acc" in head
     for top in ("metadata", "spec"):
-        place = place_of(top)
+        place = pod_field_of(top)
         assert place is not None
         for path in leaves(place):
             plain = re.sub("|".join(map(re.escape, LIKE_PLAIN)), "spec.containers", path)

@@ -44,14 +44,14 @@ def home(tmp_path: Path, **more: str) -> dict[str, str]:
 
 def test_a_named_engine_is_the_only_one_tried(tmp_path: Path) -> None:
     with answering(tmp_path / "e.sock") as url:
-        found = find_engine(url, environ=home(tmp_path, DOCKER_HOST="unix:///nowhere")).found
+        found = find_engine(url, environ=home(tmp_path, DOCKER_HOST="unix:///nowhere")).endpoint
     assert found is not None
     assert (found.url, found.source) == (url, "as requested")
 
 
 def test_an_engine_of_the_environment_is_the_only_one_tried(tmp_path: Path) -> None:
     search = find_engine(None, environ=home(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/no.sock"))
-    assert search.found is None
+    assert search.endpoint is None
     assert [(t.endpoint.source, t.problem) for t in search.tried] == [
         ("DOCKER_HOST", "no such socket")
     ]
@@ -77,8 +77,8 @@ def test_a_context_is_tried_first_then_the_usual_places(
         "the default location",
         "rootless Docker",
     ]
-    assert search.found is not None
-    assert search.found.source == "rootless Podman"
+    assert search.endpoint is not None
+    assert search.endpoint.source == "rootless Podman"
 
 
 def test_an_invalid_context_is_reported(tmp_path: Path) -> None:

@@ -337,7 +337,7 @@ def test_unsupported_options_are_omitted_and_reported() -> None:
     assert not {"Memory", "CpuQuota", "CpuShares", "OomScoreAdj", "SecurityOpt"} & set(
         payload["HostConfig"]
     )
-    assert LOW_OOM_SCORE.words in warnings
+    assert LOW_OOM_SCORE.text in warnings
     assert len(warnings) == 5
 
 
@@ -445,7 +445,7 @@ def test_privileged_is_granted_partly_if_refused() -> None:
     weak = Abilities(all_capabilities=False)
     payload, warnings = payload_of(container(security=SecurityContext(privileged=True)), able=weak)
     assert payload["HostConfig"]["CapDrop"] == ["SYS_RESOURCE"]
-    assert warnings == (ALL_CAPABILITIES.words,)
+    assert warnings == (ALL_CAPABILITIES.text,)
 
 
 # --- volumes

@@ -11,7 +11,7 @@ from scheduler_world import a_node, a_pod
 from podtui.api.v1 import Pod
 from podtui.scheduler.hints import NodeChange, PodChange
 from podtui.scheduler.infos import node_facts, pod_info
-from podtui.scheduler.queue import Queued, QueuePlace, SchedulingQueue, backoff_seconds
+from podtui.scheduler.queue import Queued, QueueState, SchedulingQueue, backoff_seconds
 
 FIT = frozenset({"NodeResourcesFit"})
 GONE = PodChange(pod_info(a_pod("gone", node="n1")), None)
@@ -56,7 +56,7 @@ def test_backoff_doubles_up_to_ten_seconds() -> None:
 def test_a_refused_pod_waits_for_a_change_that_helps(queue: SchedulingQueue) -> None:
     queue.add(a_pod(cpu="1"))
     queue.put_back(popped(queue), FIT)
-    assert queue.place("uid-web") is QueuePlace.WAITING
+    assert queue.state("uid-web") is QueueState.WAITING
     facts = node_facts(a_node())
     queue.move(NodeChange(facts, facts))
     assert queue.pop() is None
@@ -69,7 +69,7 @@ def test_a_change_during_the_attempt_is_not_missed(queue: SchedulingQueue) -> No
     attempt = popped(queue)
     queue.move(GONE)
     queue.put_back(attempt, FIT)
-    assert queue.place("uid-web") is QueuePlace.BACKOFF
+    assert queue.state("uid-web") is QueueState.BACKOFF
     # Without other pods, it need not wait.
     assert popped(queue).uid == "uid-web"
 
@@ -118,16 +118,16 @@ def test_scheduling_gates_keep_a_pod_out_of_the_queue(queue: SchedulingQueue, ti
 
 def test_missing_claims_keep_a_pod_out_of_the_queue(queue: SchedulingQueue) -> None:
     queue.add(a_pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-    assert queue.place("uid-web") is QueuePlace.GATED
+    assert queue.state("uid-web") is QueueState.GATED
 
 
 def test_an_update_that_helps_wakes_the_pod(queue: SchedulingQueue) -> None:
     queue.add(a_pod())
     queue.put_back(popped(queue), frozenset({"TaintToleration"}))
     queue.add(a_pod(labels={"a": "b"}))
-    assert queue.place("uid-web") is QueuePlace.WAITING
+    assert queue.state("uid-web") is QueueState.WAITING
     queue.add(a_pod(tolerations=[{"operator": "Exists"}]))
-    assert queue.place("uid-web") is QueuePlace.BACKOFF
+    assert queue.state("uid-web") is QueueState.BACKOFF
 
 
 class Places(RuleBasedStateMachine):
@@ -153,14 +153,14 @@ class Places(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         self.pods.pop(f"uid-{name}", None)
         self.queue.delete(f"uid-{name}")
-        assert self.queue.place(f"uid-{name}") is None
+        assert self.queue.state(f"uid-{name}") is None
 
     @rule()
     def pop(self) -> None:
         active = [
             self.pods[uid].spec.priority or 0
             for uid in self.pods
-            if self.queue.place(uid) is QueuePlace.ACTIVE
+            if self.queue.state(uid) is QueueState.ACTIVE
         ]
         found = self.queue.pop()
         if active:
@@ -176,14 +176,14 @@ class Places(RuleBasedStateMachine):
         if self.attempts:
             attempt = self.attempts.pop(0)
             self.queue.put_back(attempt, FIT if refused else frozenset())
-            assert self.queue.place(attempt.uid) is not QueuePlace.IN_FLIGHT or any(
+            assert self.queue.state(attempt.uid) is not QueueState.IN_FLIGHT or any(
                 other.uid == attempt.uid for other in self.attempts
             )
 
     @rule()
     def something_ends(self) -> None:
         self.queue.move(GONE)
-        assert not any(self.queue.place(uid) is QueuePlace.WAITING for uid in self.pods)
+        assert not any(self.queue.state(uid) is QueueState.WAITING for uid in self.pods)
 
     @rule(seconds=st.floats(0, 400))
     def wait(self, seconds: float) -> None:
@@ -192,11 +192,11 @@ class Places(RuleBasedStateMachine):
     @invariant()
     def each_pod_has_a_place(self) -> None:
         assert len(self.queue) == len(self.pods)
-        assert all(self.queue.place(uid) is not None for uid in self.pods)
+        assert all(self.queue.state(uid) is not None for uid in self.pods)
 
     @invariant()
     def the_deadline_brings_a_pod(self) -> None:
-        waiting = [uid for uid in self.pods if self.queue.place(uid) in _TIMED]
+        waiting = [uid for uid in self.pods if self.queue.state(uid) in _TIMED]
         deadline = self.queue.deadline()
         assert (deadline is not None) == bool(waiting)
         if deadline is not None:
@@ -210,10 +210,10 @@ class Places(RuleBasedStateMachine):
         came = set[str]()
         while (found := self.queue.pop()) is not None:
             came.add(found.uid)
-        gated = {uid for uid in self.pods if self.queue.place(uid) is QueuePlace.GATED}
+        gated = {uid for uid in self.pods if self.queue.state(uid) is QueueState.GATED}
         assert came | gated == set(self.pods)
 
 
-_TIMED = (QueuePlace.ACTIVE, QueuePlace.BACKOFF, QueuePlace.ERROR, QueuePlace.WAITING)
+_TIMED = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.ERROR, QueueState.WAITING)
 TestPlaces = Places.TestCase
 TestPlaces.settings = examples(300, stateful_step_count=40)

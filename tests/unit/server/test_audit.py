@@ -115,7 +115,7 @@ async def test_requests_that_are_refused(tmp_path: Path) -> None:
     """With credentials they are recorded, without they are not."""
     async with audited(tmp_path) as world:
         for token, headers, code in (
-            ("", {}, 401),
+            ("", {}, 403),
             ("wrong", {}, 401),
             (TOKEN, {"Impersonate-User": "jane", "Impersonate-Group": "dev"}, 403),
             (TOKEN, {}, 404),
@@ -133,6 +133,30 @@ async def test_requests_that_are_refused(tmp_path: Path) -> None:
     assert forbidden["responseStatus"]["code"] == 403
     assert forbidden["annotations"] == {"authorization.k8s.io/decision": "forbid"}
     assert (missing["responseStatus"]["code"], missing["objectRef"]["name"]) == (404, "none")
+
+
+async def test_what_clients_without_credentials_may_do_is_recorded(tmp_path: Path) -> None:
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    rule = {"verbs": ["create"], "apiGroups": [""], "resources": ["configmaps"]}
+    subject = {"kind": "User", "name": "system:anonymous"}
+    ref = {"kind": "ClusterRole", "name": "r"}
+    async with audited(tmp_path) as world:
+        async with world.client(TOKEN) as owner:
+            for plural, body in (
+                ("clusterroles", {"rules": [rule]}),
+                ("clusterrolebindings", {"roleRef": ref, "subjects": [subject]}),
+            ):
+                body = {"metadata": {"name": "r"}, **body}
+                async with owner.post(f"{rbac}/{plural}", json=body) as response:
+                    assert response.status == 201
+        async with world.client("") as client:
+            for name, code in (("configmaps", 201), ("secrets", 403)):
+                path = f"/api/v1/namespaces/default/{name}"
+                async with client.post(path, json={"metadata": {"name": "x"}}) as response:
+                    assert response.status == code
+    *_, created = events(tmp_path / "audit.log")
+    assert created["user"]["username"] == "system:anonymous"
+    assert created["objectRef"]["resource"] == "configmaps"
 
 
 async def test_no_secret_is_recorded(tmp_path: Path) -> None:

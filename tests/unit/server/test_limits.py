@@ -116,7 +116,7 @@ async def test_an_announced_body_is_refused_before_it_arrives(world: TlsWorld) -
 
 async def test_no_body_is_read_without_credentials(world: TlsWorld) -> None:
     data = b"POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
-    assert status_of(await first_answer(world, data))["code"] == 401
+    assert status_of(await first_answer(world, data))["code"] == 403
 
 
 async def test_a_body_has_a_time_limit(tmp_path: Path, handlers: Handlers) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -33,6 +35,24 @@ class HandClock:
 @pytest.fixture
 def clock() -> HandClock:
     return HandClock()
+
+
+@pytest.fixture
+def full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], AbstractContextManager[None]]:
+    """Let every commit to the file of `opened` fail with "disk full" inside the context."""
+    monkeypatch.setattr("podtui.store.database.RETRY_SECONDS", 0.01)
+
+    @contextmanager
+    def full() -> Iterator[None]:
+        with closing(sqlite3.connect(tmp_path / "records.db")) as disk:
+            fail = "BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+            disk.execute(f"CREATE TRIGGER full_disk BEFORE INSERT ON records {fail}")
+            yield
+            disk.execute("DROP TRIGGER full_disk")
+
+    return full
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -170,19 +171,14 @@ async def test_unusable_paths(opened: Callable[..., Store], tmp_path: Path) -> N
 
 
 async def test_a_failed_commit_is_reported_and_retried(
-    opened: Callable[..., Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Callable[..., Store], full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    monkeypatch.setattr("podtui.store.database.RETRY_SECONDS", 0.01)
     store = opened()
     await store.flush()
-    disk = sqlite3.connect(tmp_path / "records.db")
-    full = "BEGIN SELECT RAISE(FAIL, 'disk full'); END"
-    disk.execute(f"CREATE TRIGGER full_disk BEFORE INSERT ON records {full}")
-    await store.put("pods", pod("a"))
-    with pytest.raises(PodtuiError, match="disk full"):
-        await store.flush()
-    disk.execute("DROP TRIGGER full_disk")
-    disk.close()
+    with full_disk():
+        await store.put("pods", pod("a"))
+        with pytest.raises(PodtuiError, match="disk full"):
+            await store.flush()
     await store.flush()
     await store.close()
     assert len((await opened().list("pods")).items) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
@@ -86,20 +86,15 @@ async def test_the_writer_survives_any_error_of_a_commit(
 
 
 async def test_a_failed_commit_is_a_problem_until_it_succeeds(
-    opened: Callable[..., Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Callable[..., Store], full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    monkeypatch.setattr("podtui.store.database.RETRY_SECONDS", 0.01)
     store = opened()
     await store.flush()
-    disk = sqlite3.connect(tmp_path / "records.db")
-    full = "BEGIN SELECT RAISE(FAIL, 'full'); END"
-    disk.execute(f"CREATE TRIGGER full_disk BEFORE INSERT ON records {full}")
-    await store.put("configmaps", config_map("a"))
-    with pytest.raises(PodtuiError, match="full"):
-        await store.flush()
-    assert store.problem() == "the records cannot be written: full"
-    disk.execute("DROP TRIGGER full_disk")
-    disk.close()
+    with full_disk():
+        await store.put("configmaps", config_map("a"))
+        with pytest.raises(PodtuiError, match="full"):
+            await store.flush()
+        assert store.problem() == "the records cannot be written: disk full"
     await store.flush()
     assert store.problem() == ""
 

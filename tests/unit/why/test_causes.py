@@ -20,21 +20,21 @@ def world_of(cause: Cause) -> World:
     return world
 
 
-async def found(cause: Cause, text: str) -> Diagnosis:
+async def diagnosis_of(cause: Cause, text: str) -> Diagnosis:
     async with diagnosed_pod(text, world_of(cause)) as it:
         return await it.until(cause.cause, logs={"c": cause.logs})
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=str)
 async def test_the_cause_is_found_and_its_fix_resolves_it(cause: Cause) -> None:
-    diagnosis = await found(cause, cause.text)
+    diagnosis = await diagnosis_of(cause, cause.text)
     assert diagnosis.field == cause.field
     assert "{" not in diagnosis.title + "".join(diagnosis.sentences) + diagnosis.advice
     if diagnosis.kind is Kind.FAILURE:
         assert 0 < len(diagnosis.brief) < len(diagnosis.title)
         assert "{" not in diagnosis.brief
     if cause.field and cause.text.count(cause.field.rpartition(".")[2].partition("[")[0]):
-        assert diagnosis.place is not None
+        assert diagnosis.position is not None
     for number, fix in enumerate(diagnosis.fixes):
         if not fix.edits:
             assert fix.line is not None
@@ -56,14 +56,14 @@ KEY = next(cause for cause in CAUSES if cause.cause == "KeyMissing")
 
 async def test_a_missing_key_is_corrected_in_the_editor_first() -> None:
     """What is right is not known: the key may be misspelt. Without it, the variable is not set."""
-    diagnosis = await found(KEY, KEY.text)
+    diagnosis = await diagnosis_of(KEY, KEY.text)
     line = 1 + next(n for n, text in enumerate(KEY.text.splitlines()) if "key: " in text)
-    assert diagnosis.place is not None
+    assert diagnosis.position is not None
     assert [(fix.title, fix.line) for fix in diagnosis.fixes] == [
         ("Correct the key in the editor", line),
         ("Start without it: optional true", None),
     ]
-    assert diagnosis.place[0] == line
+    assert diagnosis.position[0] == line
 
 
 async def test_a_missing_key_is_shown_beside_the_keys_that_exist() -> None:
@@ -79,7 +79,7 @@ async def test_a_missing_key_is_shown_beside_the_keys_that_exist() -> None:
 
 async def test_the_line_is_named_also_if_the_text_may_contain_a_secret() -> None:
     async with diagnosed_pod(KEY.text, world_of(KEY)) as it:
-        known = await it.until("KeyMissing")
+        diagnosis = await it.until("KeyMissing")
         spec = structs.replace(it.manifest.spec, text="")
         secret = await it.why(manifest=structs.replace(it.manifest, spec=spec))
-    assert (secret.place, secret.written, secret.fixes) == (known.place, True, ())
+    assert (secret.position, secret.written, secret.fixes) == (diagnosis.position, True, ())

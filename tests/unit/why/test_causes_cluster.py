@@ -61,12 +61,12 @@ def diagnosed(
 
 
 def test_no_node_fits() -> None:
-    found = diagnosed("Unschedulable", SHORT)
-    assert (found.cause, found.health) == ("Unschedulable", Health.PENDING)
+    diagnosis = diagnosed("Unschedulable", SHORT)
+    assert (diagnosis.cause, diagnosis.health) == ("Unschedulable", Health.PENDING)
     # Only the event contains the result of the preemption.
-    assert found.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
-    assert found.advice == "Lower its cpu request, or add a node."
-    assert [one.text for one in found.evidence] == [f"FailedScheduling: {SHORT}"]
+    assert diagnosis.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
+    assert diagnosis.advice == "Lower its cpu request, or add a node."
+    assert [evidence.text for evidence in diagnosis.evidence] == [f"FailedScheduling: {SHORT}"]
 
 
 def pending(reasons: str, *others: Pod, **fields: object) -> Diagnosis:
@@ -97,15 +97,15 @@ def asking(name: str, memory: str) -> Container:
 
 def test_a_request_is_compared_with_the_node_and_the_other_pods() -> None:
     heavy = structs.replace(pod("heavy"), spec=PodSpec(containers=(asking("c", "3Gi"),)))
-    found = pending("1 Insufficient memory", heavy, containers=(asking("c", "2Gi"),))
-    assert found.sentences[0] == (
+    diagnosis = pending("1 Insufficient memory", heavy, containers=(asking("c", "2Gi"),))
+    assert diagnosis.sentences[0] == (
         "It requests 2Gi of memory; the node has 4Gi. Other pods request: heavy 3Gi."
     )
-    assert found.field == "spec.containers[0].resources.requests.memory"
-    assert found.advice == "Lower its memory request, or delete other pods."
-    found = pending("1 Insufficient memory", heavy, containers=(asking("c", "5Gi"),))
-    assert found.sentences[0] == "It requests 5Gi of memory; the node has 4Gi."
-    assert found.advice == "Lower its memory request."
+    assert diagnosis.field == "spec.containers[0].resources.requests.memory"
+    assert diagnosis.advice == "Lower its memory request, or delete other pods."
+    diagnosis = pending("1 Insufficient memory", heavy, containers=(asking("c", "5Gi"),))
+    assert diagnosis.sentences[0] == "It requests 5Gi of memory; the node has 4Gi."
+    assert diagnosis.advice == "Lower its memory request."
 
 
 def test_a_port_names_its_holder() -> None:
@@ -115,9 +115,9 @@ def test_a_port_names_its_holder() -> None:
 
     holder = structs.replace(pod("holder"), spec=PodSpec(containers=using(8080)))
     reasons = "1 node(s) didn't have free ports for the requested pod ports"
-    found = pending(reasons, holder, containers=using(8080))
-    assert found.sentences[0] == "TCP 8080 is used by holder."
-    assert found.field == "spec.containers[0].ports[0].hostPort"
+    diagnosis = pending(reasons, holder, containers=using(8080))
+    assert diagnosis.sentences[0] == "TCP 8080 is used by holder."
+    assert diagnosis.field == "spec.containers[0].ports[0].hostPort"
 
 
 @pytest.mark.parametrize(
@@ -142,26 +142,26 @@ def test_a_port_names_its_holder() -> None:
     ],
 )  # fmt: skip
 def test_each_reason_has_its_remedy(reasons: str, field: str, advice: str) -> None:
-    found = pending(reasons, nodeSelector={"disk": "ssd"})
-    assert found.title == f"No node fits: 0/1 nodes are available: {reasons}."
-    assert found.field == field
-    assert advice in found.advice
+    diagnosis = pending(reasons, nodeSelector={"disk": "ssd"})
+    assert diagnosis.title == f"No node fits: 0/1 nodes are available: {reasons}."
+    assert diagnosis.field == field
+    assert advice in diagnosis.advice
 
 
 def test_several_reasons_have_their_remedies_together() -> None:
-    found = pending("1 Insufficient cpu, 1 Insufficient example.com/gpu, 1 Too many pods")
-    assert "cpu request" in found.advice
-    assert "example.com/gpu request" in found.advice
-    assert "maxPods" in found.advice
+    diagnosis = pending("1 Insufficient cpu, 1 Insufficient example.com/gpu, 1 Too many pods")
+    assert "cpu request" in diagnosis.advice
+    assert "example.com/gpu request" in diagnosis.advice
+    assert "maxPods" in diagnosis.advice
 
 
 def test_what_the_node_lacks_is_named() -> None:
-    found = pending(
+    diagnosis = pending(
         "1 node(s) didn't match Pod's node affinity/selector", nodeSelector={"disk": "ssd"}
     )
-    assert found.sentences[0] == "The node home has no label disk=ssd."
-    found = pending("1 node(s) had untolerated taint(s)")
-    assert found.sentences[0] == "The node home has the taints only:NoSchedule."
+    assert diagnosis.sentences[0] == "The node home has no label disk=ssd."
+    diagnosis = pending("1 node(s) had untolerated taint(s)")
+    assert diagnosis.sentences[0] == "The node home has the taints only:NoSchedule."
 
 
 # --- pods of an API
@@ -179,12 +179,12 @@ def ended(reason: str = "", message: str = "", **fields: object) -> Pod:
 
 def test_a_finalizer_keeps_the_record_of_a_deleted_pod() -> None:
     web = ended(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=("example.com/hold",))
-    found = diagnose(Facts(pod=web, now=0.0))
-    assert (found.cause, found.kind) == ("HeldByFinalizers", Kind.TERMINATION)
-    assert found.title.endswith("finalizers keep its record: example.com/hold.")
-    assert found.field == "metadata.finalizers"
+    diagnosis = diagnose(Facts(pod=web, now=0.0))
+    assert (diagnosis.cause, diagnosis.kind) == ("HeldByFinalizers", Kind.TERMINATION)
+    assert diagnosis.title.endswith("finalizers keep its record: example.com/hold.")
+    assert diagnosis.field == "metadata.finalizers"
     command = """kubectl patch pod web -n default -p '{"metadata":{"finalizers":null}}'"""
-    assert found.advice.endswith(command)
+    assert diagnosis.advice.endswith(command)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,12 @@ def test_a_finalizer_keeps_the_record_of_a_deleted_pod() -> None:
 )  # fmt: skip
 def test_a_limit_of_storage_is_named(message: str, field: str) -> None:
     web = ended("Evicted", message)
-    found = diagnose(Facts(pod=web, now=0.0))
-    assert (found.cause, found.title) == ("StorageLimit", f"It was evicted: {message.strip()}")
-    assert found.field == field
+    diagnosis = diagnose(Facts(pod=web, now=0.0))
+    assert (diagnosis.cause, diagnosis.title) == (
+        "StorageLimit",
+        f"It was evicted: {message.strip()}",
+    )
+    assert diagnosis.field == field
 
 
 def test_a_missing_config_map_of_an_api_pod_is_created_through_the_api() -> None:
@@ -213,15 +216,17 @@ def test_a_missing_config_map_of_an_api_pod_is_created_through_the_api() -> None
     status = container(ContainerState(waiting=waiting))
     status = structs.replace(status, name=web.spec.containers[0].name)
     web = structs.replace(web, status=PodStatus(phase="Pending", containerStatuses=(status,)))
-    found = diagnose(Facts(pod=web, now=0.0))
-    assert found.title.endswith("needs the ConfigMap settings, which does not exist.")
-    assert found.advice.startswith("Create that ConfigMap in the pod's namespace")
+    diagnosis = diagnose(Facts(pod=web, now=0.0))
+    assert diagnosis.title.endswith("needs the ConfigMap settings, which does not exist.")
+    assert diagnosis.advice.startswith("Create that ConfigMap in the pod's namespace")
 
 
 def test_a_gate_is_named() -> None:
-    found = diagnosed("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
-    assert found.cause == "SchedulingGated"
-    assert found.title == "It waits for its scheduling gates: example.com/quota."
+    diagnosis = diagnosed(
+        "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"
+    )
+    assert diagnosis.cause == "SchedulingGated"
+    assert diagnosis.title == "It waits for its scheduling gates: example.com/quota."
 
 
 @pytest.mark.parametrize(
@@ -236,9 +241,9 @@ def test_a_removed_node(annotations: dict[str, str], cause: str) -> None:
     home = structs.replace(node("n1"), status=structs.replace(node().status, conditions=(gone,)))
     web = pod("web")
     web = structs.replace(web, metadata=structs.replace(web.metadata, annotations=annotations))
-    found = diagnose(Facts(pod=web, now=0.0, node=home))
-    assert found.cause == cause
-    assert "Kubelet stopped posting" in found.title
+    diagnosis = diagnose(Facts(pod=web, now=0.0, node=home))
+    assert diagnosis.cause == cause
+    assert "Kubelet stopped posting" in diagnosis.title
 
 
 @pytest.mark.parametrize("more", [{"node": "n1"}, {"phase": "Failed"}])
@@ -298,7 +303,7 @@ def test_a_kubelet_before_1_29_reports_no_sandbox_condition(
         type="Warning",
         lastTimestamp="2026-01-01T00:05:00Z",
     )
-    runs = any(one.ready for one in statuses)
+    runs = any(status.ready for status in statuses)
     web = Pod(
         metadata=ObjectMeta(name="web", namespace="default", uid="u"),
         spec=PodSpec(containers=(Container(name="c", image="a:1"),), nodeName="n1"),
@@ -337,8 +342,8 @@ def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
     )
     began = epoch("2026-01-01T00:00:10Z")
     assert began is not None
-    found = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
-    assert (found.cause, found.health) == ("Recovering", Health.RESTARTING)
+    diagnosis = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
+    assert (diagnosis.cause, diagnosis.health) == ("Recovering", Health.RESTARTING)
     assert diagnose(Facts(pod=web, now=began + 600, events=(event,))).cause == "Healthy"
 
 

@@ -8,7 +8,7 @@ import pytest
 from kubelet_world import PRESENT, World, no_file
 from kubelet_world import pod as plain_pod
 from msgspec import structs
-from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, manifest_of, one, spec
+from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, manifest_of, pod_text, spec
 
 from podtui.api.local import ManifestState
 from podtui.api.v1 import (
@@ -43,7 +43,7 @@ spec:
 
 
 async def test_the_engine_is_unavailable() -> None:
-    async with diagnosed_pod(one()) as it:
+    async with diagnosed_pod(pod_text()) as it:
         await it.until("Healthy")
         it.world.engine.faults.make_unavailable("no engine answers")
         diagnosis = await it.until("EngineLost")
@@ -55,7 +55,7 @@ async def test_the_engine_has_not_the_runtime_of_a_class() -> None:
     world = World()
     kata = RuntimeClass(metadata=ObjectMeta(name="kata"), handler="qemu")
     await world.store.put("runtimeclasses", kata)
-    async with diagnosed_pod(one(pod="runtimeClassName: kata\n"), world) as it:
+    async with diagnosed_pod(pod_text(pod="runtimeClassName: kata\n"), world) as it:
         diagnosis = await it.until("RuntimeMissing")
         assert diagnosis.title == (
             "The engine has no runtime qemu, the handler of the RuntimeClass kata."
@@ -68,7 +68,7 @@ def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
     manifest, _ = manifest_of(UNREADABLE)
     diagnosis = diagnose_manifest(manifest)
     assert (diagnosis.cause, diagnosis.kind) == ("ManifestInvalid", Kind.FAILURE)
-    assert diagnosis.place == (5, 3)
+    assert diagnosis.position == (5, 3)
     assert fixed(diagnosis, UNREADABLE) == (
         UNREADABLE.replace("  restartPolicy: Never  # once\n", "")
         .replace("spec:\n", "spec:\n  restartPolicy: Never\n")
@@ -86,43 +86,43 @@ def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
     ],
 )
 def test_a_typing_error_is_fixed(wrong: str, right: str) -> None:
-    text = one(f"{wrong}  # a slip\n")
+    text = pod_text(f"{wrong}  # a slip\n")
     manifest, _ = manifest_of(text)
     diagnosis = diagnose_manifest(manifest)
-    assert fixed(diagnosis, text) == one(f"{right}  # a slip\n")
+    assert fixed(diagnosis, text) == pod_text(f"{right}  # a slip\n")
     assert "?" not in diagnosis.fixes[0].title
     if "workngDir" in wrong:
         assert diagnosis.fixes[0].title == 'Write "workingDir"'
 
 
 def test_errors_without_a_mechanical_fix_are_kept() -> None:
-    manifest, _ = manifest_of(one("ports: [{containerPort: 99999}]\n"))
+    manifest, _ = manifest_of(pod_text("ports: [{containerPort: 99999}]\n"))
     diagnosis = diagnose_manifest(manifest)
     assert diagnosis.fixes == ()
     assert diagnosis.field == "spec.containers[0].ports[0].containerPort"
 
 
 def test_a_valid_file_is_reported_as_such() -> None:
-    assert diagnose_manifest(manifest_of(one())[0]).cause == "ManifestFine"
+    assert diagnose_manifest(manifest_of(pod_text())[0]).cause == "ManifestFine"
 
 
 async def test_a_pod_whose_file_became_invalid_keeps_running_and_reports_it() -> None:
-    async with diagnosed_pod(one()) as it:
+    async with diagnosed_pod(pod_text()) as it:
         await it.until("Healthy")
-        broken, _ = manifest_of(one("imago: x\n"))
+        broken, _ = manifest_of(pod_text("imago: x\n"))
         status = structs.replace(broken.status, state=ManifestState.LAST_GOOD)
         diagnosis = await it.why(manifest=structs.replace(broken, status=status))
         assert diagnosis.cause == "ManifestInvalid"
         assert "keeps running" in diagnosis.sentences[0]
-        assert diagnosis.place == (9, 7)
+        assert diagnosis.position == (9, 7)
 
 
 async def test_a_version_waits_for_the_previous_one() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
-    async with diagnosed_pod(one(pod="terminationGracePeriodSeconds: 20\n"), world) as it:
+    async with diagnosed_pod(pod_text(pod="terminationGracePeriodSeconds: 20\n"), world) as it:
         await it.until("Healthy")
-        new = DiagnosedPod(world, one("tty: true\n", "terminationGracePeriodSeconds: 20\n"))
+        new = DiagnosedPod(world, pod_text("tty: true\n", "terminationGracePeriodSeconds: 20\n"))
         world.replace(it.pod.metadata.uid, new.pod)
         await world.sleep(5.0)
         diagnosis = await new.why()
@@ -138,7 +138,7 @@ async def test_a_version_waits_for_the_previous_one() -> None:
 async def test_a_terminating_pod() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
-    async with diagnosed_pod(one(), world) as it:
+    async with diagnosed_pod(pod_text(), world) as it:
         await it.until("Healthy")
         world.remove(it.pod.metadata.uid)
         await world.sleep(5.0)
@@ -148,7 +148,7 @@ async def test_a_terminating_pod() -> None:
 
 
 async def test_a_preempted_pod() -> None:
-    text = one("resources: {requests: {cpu: 6}}\n", "priority: 1\n")
+    text = pod_text("resources: {requests: {cpu: 6}}\n", "priority: 1\n")
     async with diagnosed_pod(text) as it:
         await it.until("Healthy")
         rival = DiagnosedPod(
@@ -161,9 +161,9 @@ async def test_a_preempted_pod() -> None:
 
 async def test_a_machine_that_shuts_down() -> None:
     world = World(shutdown_grace_period=30.0, shutdown_grace_period_critical_pods=10.0)
-    async with diagnosed_pod(one(), world) as it:
+    async with diagnosed_pod(pod_text(), world) as it:
         await it.until("Healthy")
-        late = DiagnosedPod(world, one().replace("name: web", "name: late"))
+        late = DiagnosedPod(world, pod_text().replace("name: web", "name: late"))
         async with world.running_beside(world.kubelet.shut_down):
             await world.sleep(5.0)
             world.add(late.pod)
@@ -175,7 +175,7 @@ async def test_a_machine_that_shuts_down() -> None:
 async def test_an_image_whose_user_is_a_name() -> None:
     world = World()
     world.engine.images.add(replace(simulated_image(PRESENT), user="app"), PRESENT)
-    async with diagnosed_pod(one("securityContext: {runAsNonRoot: true}\n"), world) as it:
+    async with diagnosed_pod(pod_text("securityContext: {runAsNonRoot: true}\n"), world) as it:
         diagnosis = await it.until("UserNotANumber")
         assert "app" in diagnosis.title
         fixed(diagnosis, it.text)
@@ -183,7 +183,7 @@ async def test_an_image_whose_user_is_a_name() -> None:
 
 async def test_variables_from_a_missing_file() -> None:
     text = (
-        one(
+        pod_text(
             "env:\n- name: A\n  valueFrom:\n    fileKeyRef: {volumeName: v, path: a.env, key: A}\n",
             "volumes: [{name: v, emptyDir: {}}]\n",
         )
@@ -194,7 +194,7 @@ async def test_variables_from_a_missing_file() -> None:
 
 
 async def test_a_container_removed_by_others() -> None:
-    async with diagnosed_pod(one(pod="restartPolicy: Never\n")) as it:
+    async with diagnosed_pod(pod_text(pod="restartPolicy: Never\n")) as it:
         await it.until("Healthy")
         cell = next(iter(it.world.engine.containers.values()))
         it.world.engine.kill(cell)
@@ -206,7 +206,7 @@ async def test_a_container_removed_by_others() -> None:
 async def test_a_container_that_ignored_its_stop_signal() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
-    fixed_uid = one(pod="terminationGracePeriodSeconds: 3\n").replace(
+    fixed_uid = pod_text(pod="terminationGracePeriodSeconds: 3\n").replace(
         "name: web\n", "name: web\n  uid: fixed\n"
     )
     async with diagnosed_pod(fixed_uid, world) as it:
@@ -222,7 +222,7 @@ async def test_a_container_that_ignored_its_stop_signal() -> None:
 
 async def test_a_restart_without_a_failure_is_healthy() -> None:
     """Containers end with their sandbox, and are restarted."""
-    async with diagnosed_pod(one()) as it:
+    async with diagnosed_pod(pod_text()) as it:
         await it.until("Healthy")
         await it.world.runtime.stop_sandbox(it.world.sandboxes()[0].id)
         await it.world.sleep(30.0)
@@ -271,7 +271,7 @@ async def test_a_sidecar_that_has_not_started_is_named() -> None:
 
 
 async def test_the_first_failing_container_is_named() -> None:
-    text = one() + (
+    text = pod_text() + (
         "    - {name: b, image: 'busybox:1', command: [sh, -c, exit 1]}\n"
         "    - {name: d, image: 'busybox:1', command: [sh, -c, exit 2]}\n"
     )
@@ -282,7 +282,7 @@ async def test_the_first_failing_container_is_named() -> None:
 async def test_a_container_restarted_a_minute_ago_is_not_healthy_yet() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=30.0, exit_code=1)
-    async with diagnosed_pod(one(), world) as it:
+    async with diagnosed_pod(pod_text(), world) as it:
         await world.sleep(45.0)
         facts = await it.facts()
         assert facts.pod.status.containerStatuses[0].ready

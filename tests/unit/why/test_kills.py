@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_world import World
 from msgspec import structs
-from why_world import DiagnosedPod, diagnosed_pod, fix_index, fix_titles, fixed, manifest_of, one
+from why_world import (
+    DiagnosedPod,
+    diagnosed_pod,
+    fix_index,
+    fix_titles,
+    fixed,
+    manifest_of,
+    pod_text,
+)
 
 from podtui.api.kills import KillReason, kills_of
 from podtui.api.names import KILLS
@@ -73,12 +81,12 @@ async def restarted(it: DiagnosedPod, count: int) -> Facts:
 
 @virtual
 async def test_a_liveness_kill_is_named_despite_rate_limited_events() -> None:
-    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+    async with diagnosed_pod(pod_text(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         facts = await restarted(it, 13)
         kills = sum(e.count or 1 for e in facts.events if e.reason == "Killing")
         assert kills < 13, "the events are limited, or this shows nothing"
-        for known in (facts, without_record(facts)):
-            diagnosis = diagnose(known)
+        for case_facts in (facts, without_record(facts)):
+            diagnosis = diagnose(case_facts)
             assert (diagnosis.cause, diagnosis.health) == ("LivenessKilled", Health.FAILING)
             assert "/healthz does not exist (404)" in diagnosis.title
         witness = [e for e in diagnose(facts).evidence if e.source == "kubelet"]
@@ -88,7 +96,7 @@ async def test_a_liveness_kill_is_named_despite_rate_limited_events() -> None:
 
 @virtual
 async def test_the_diagnosis_stays_while_the_next_instance_is_being_stopped() -> None:
-    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 20\n"), deaf()) as it:
+    async with diagnosed_pod(pod_text(PROBE, "terminationGracePeriodSeconds: 20\n"), deaf()) as it:
         await it.until("LivenessKilled")
         for _ in range(300):
             await it.world.sleep(0.5)
@@ -97,7 +105,7 @@ async def test_the_diagnosis_stays_while_the_next_instance_is_being_stopped() ->
 
 @virtual
 async def test_the_kill_record_survives_the_agent() -> None:
-    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+    async with diagnosed_pod(pod_text(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         await restarted(it, 5)
         await it.world.stop_kubelet()
         await it.world.start_kubelet()
@@ -111,7 +119,7 @@ async def test_the_kill_record_survives_the_agent() -> None:
 
 @virtual
 async def test_a_startup_kill_is_named_without_any_event() -> None:
-    text = one(PROBE.replace("liveness", "startup"), "terminationGracePeriodSeconds: 2\n")
+    text = pod_text(PROBE.replace("liveness", "startup"), "terminationGracePeriodSeconds: 2\n")
     async with diagnosed_pod(text, deaf(ProbeKind.STARTUP)) as it:
         facts = await restarted(it, 1)
         assert diagnose(Facts(pod=facts.pod, now=facts.now)).cause == "StartupKilled"
@@ -119,7 +127,7 @@ async def test_a_startup_kill_is_named_without_any_event() -> None:
 
 @virtual
 async def test_the_only_container_under_never_was_stopped_for_its_probe() -> None:
-    text = one(PROBE, "terminationGracePeriodSeconds: 2\nrestartPolicy: Never\n")
+    text = pod_text(PROBE, "terminationGracePeriodSeconds: 2\nrestartPolicy: Never\n")
     async with diagnosed_pod(text, deaf()) as it:
         await it.until("LivenessKilled")
         facts = await it.facts()
@@ -128,7 +136,7 @@ async def test_the_only_container_under_never_was_stopped_for_its_probe() -> Non
 
 @virtual
 async def test_a_later_exit_is_not_attributed_to_an_earlier_probe_kill() -> None:
-    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+    async with diagnosed_pod(pod_text(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         await restarted(it, 1)
         it.world.behaviours["c"] = Behaviour(exit_after=0.5, exit_code=3)
         diagnosis = await it.until("Fails", 700.0)
@@ -137,7 +145,7 @@ async def test_a_later_exit_is_not_attributed_to_an_earlier_probe_kill() -> None
 
 @virtual
 async def test_a_failed_hook_is_named_after_its_event_expired() -> None:
-    text = one(
+    text = pod_text(
         "lifecycle:\n  postStart:\n    exec:\n      command: [sh, -c, exit 1]\n",
         "terminationGracePeriodSeconds: 2\n",
     )
@@ -149,7 +157,7 @@ async def test_a_failed_hook_is_named_after_its_event_expired() -> None:
 
 @virtual
 async def test_a_container_replaced_by_the_kubelet_is_reported_as_such() -> None:
-    text = one().replace("name: web\n", "name: web\n  uid: fixed\n")
+    text = pod_text().replace("name: web\n", "name: web\n  uid: fixed\n")
     async with diagnosed_pod(text) as it:
         await it.until("Healthy")
         it.world.engine.images.add(simulated_image("busybox:2"), "busybox:2")
@@ -269,7 +277,7 @@ def test_a_signal_is_attributed_to_the_probe_kill(kills: int, restarts: int, cod
 # --- fixes
 
 
-async def found(text: str, output: str, kind: ProbeKind = ProbeKind.LIVENESS) -> Diagnosis:
+async def diagnosis_of(text: str, output: str, kind: ProbeKind = ProbeKind.LIVENESS) -> Diagnosis:
     async with diagnosed_pod(text, deaf(kind, output)) as it:
         cause = "LivenessKilled" if kind is ProbeKind.LIVENESS else "StartupKilled"
         return await it.until(cause)
@@ -312,8 +320,8 @@ REFUSED = "dial tcp 10.0.0.2:8080: connect: connection refused"
     ],
 )
 async def test_the_fixes_match_the_failure(output: str, titles: list[str]) -> None:
-    text = one(PROBE, SOON)
-    diagnosis = await found(text, output)
+    text = pod_text(PROBE, SOON)
+    diagnosis = await diagnosis_of(text, output)
     assert fix_titles(diagnosis) == titles
     for number in range(len(titles)):
         fixed(diagnosis, text, number)
@@ -324,7 +332,7 @@ async def test_a_long_passing_probe_gets_no_longer_initial_delay() -> None:
     world = deaf()
     failing = Scripted({ProbeKind.LIVENESS: failure(REFUSED)})
     world.use_probes(_Turning(failing, world, 60.0))
-    async with diagnosed_pod(one(PROBE, SOON), world) as it:
+    async with diagnosed_pod(pod_text(PROBE, SOON), world) as it:
         diagnosis = await it.until("LivenessKilled")
         assert REFUSED in "".join(e.text for e in diagnosis.evidence)
         assert fix_titles(diagnosis) == []
@@ -339,16 +347,16 @@ class _Turning:
         self._seconds = seconds
         self._began = world.clock.monotonic()
 
-    async def run(self, *words: Any) -> ProbeOutcome:
+    async def run(self, *arguments: Any) -> ProbeOutcome:
         if self._world.clock.monotonic() - self._began < self._seconds:
             return SUCCESS
-        return await self._failing.run(*words)
+        return await self._failing.run(*arguments)
 
 
 @virtual
 async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_404() -> None:
     ready = "readinessProbe:\n  httpGet: {path: /ready, port: 8080}\n  periodSeconds: 1\n"
-    text = one(PROBE + ready, SOON)
+    text = pod_text(PROBE + ready, SOON)
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     outcomes = {ProbeKind.LIVENESS: failure(NOT_FOUND), ProbeKind.READINESS: SUCCESS}
@@ -373,8 +381,8 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
     ],
 )
 async def test_correcting_a_missing_path_comes_before_a_weaker_tcp_probe(handler: str) -> None:
-    text = one(PROBE.replace("  httpGet: {path: /healthz, port: 8080}\n", handler), SOON)
-    diagnosis = await found(text, NOT_FOUND)
+    text = pod_text(PROBE.replace("  httpGet: {path: /healthz, port: 8080}\n", handler), SOON)
+    diagnosis = await diagnosis_of(text, NOT_FOUND)
     by_hand, *others = diagnosis.fixes
     assert (by_hand.edits, by_hand.weakens) == ((), False)
     assert by_hand.line is not None
@@ -388,7 +396,7 @@ async def test_correcting_a_missing_path_comes_before_a_weaker_tcp_probe(handler
 
 def limited(restarts: int, *, limit: str = "16Mi", reason: str = "Error") -> Diagnosis:
     """Return the diagnosis of a container that was killed under a memory limit."""
-    text = one(f"resources:\n  limits:\n    memory: {limit}\n" if limit else "")
+    text = pod_text(f"resources:\n  limits:\n    memory: {limit}\n" if limit else "")
     manifest, made = manifest_of(text)
     assert made is not None
     ended = ContainerStateTerminated(exitCode=137, reason=reason)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from why_world import manifest_of, one
+from why_world import manifest_of, pod_text
 
 from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, Kind
 from podtui.why.report import Report, render_json, render_text
 
-TEXT = one("tty: true\n")
+TEXT = pod_text("tty: true\n")
 DIAGNOSIS = Diagnosis(
     cause="Fails",
     kind=Kind.FAILURE,
@@ -23,7 +23,7 @@ DIAGNOSIS = Diagnosis(
         Evidence("log", "a\x07b"),
     ),
     field="spec.containers[0].tty",
-    place=(9, 7),
+    position=(9, 7),
     fixes=(Fix("Say false", (Edit(9, 12, "true", "false"),)),),
     advice="Look.",
     docs="https://kubernetes.io/docs/",
@@ -64,11 +64,17 @@ def test_blocks_are_separated() -> None:
 
 
 def test_json_contains_everything_to_apply_a_fix() -> None:
-    (found,) = json.loads(json.dumps(render_json([report()])))
-    assert (found["cause"], found["health"], found["path"]) == ("Fails", "failing", "/m/web.yaml")
-    assert (found["line"], found["column"]) == (9, 7)
-    assert found["fixes"][0]["edits"] == [{"line": 9, "column": 12, "old": "true", "new": "false"}]
-    assert found["evidence"][1]["text"] == "a\x07b"
+    (document,) = json.loads(json.dumps(render_json([report()])))
+    assert (document["cause"], document["health"], document["path"]) == (
+        "Fails",
+        "failing",
+        "/m/web.yaml",
+    )
+    assert (document["line"], document["column"]) == (9, 7)
+    assert document["fixes"][0]["edits"] == [
+        {"line": 9, "column": 12, "old": "true", "new": "false"}
+    ]
+    assert document["evidence"][1]["text"] == "a\x07b"
 
 
 @pytest.mark.parametrize("kind", Kind)

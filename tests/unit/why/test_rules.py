@@ -12,7 +12,7 @@ from cause_cases import CAUSES
 from examples import examples
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from why_world import one, spec
+from why_world import pod_text, spec
 
 from podtui.api.local import Diagnostic, Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import (
@@ -140,7 +140,7 @@ nodeSelector: {a: b}
 securityContext: {sysctls: [{name: a.b, value: c}], runAsNonRoot: true}
 readinessGates: [{conditionType: a.b/c}]
 """
-MANIFESTS = [spec(FULL), one(), one(pod="restartPolicy: Never\n")]
+MANIFESTS = [spec(FULL), pod_text(), pod_text(pod="restartPolicy: Never\n")]
 MANIFESTS[0] = MANIFESTS[0].replace("metadata:\n", "metadata:\n  labels: {a: b}\n")
 
 

@@ -11,7 +11,7 @@ import pytest
 from cause_cases import needs_memory, one_word, probes
 from kubelet_world import World
 from msgspec import structs
-from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, one
+from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, pod_text
 
 from podtui.api.v1 import ContainerState, ContainerStateRunning
 from podtui.kubelet.prober.state import ProbeKind
@@ -48,7 +48,7 @@ async def successor(it: DiagnosedPod, text: str) -> AsyncIterator[DiagnosedPod]:
 
 
 async def test_more_memory_is_verified_after_a_longer_run() -> None:
-    async with diagnosed_pod(one(LIMIT), World(behave=needs_memory)) as it:
+    async with diagnosed_pod(pod_text(LIMIT), World(behave=needs_memory)) as it:
         diagnosis = await it.until("OutOfMemory")
         trial = begin_trial(await it.facts(), diagnosis)
         assert (trial.cause, trial.container) == ("OutOfMemory", "c")
@@ -63,7 +63,7 @@ async def test_more_memory_is_verified_after_a_longer_run() -> None:
 
 async def test_still_insufficient_memory_fails_again() -> None:
     greedy = World(behave=lambda _: Behaviour(exit_after=4.0, oom=True))
-    async with diagnosed_pod(one(LIMIT), greedy) as it:
+    async with diagnosed_pod(pod_text(LIMIT), greedy) as it:
         diagnosis = await it.until("OutOfMemory")
         trial = begin_trial(await it.facts(), diagnosis)
         async with successor(it, fixed(diagnosis, it.text, fix_index(diagnosis, "Double"))) as new:
@@ -78,7 +78,7 @@ async def test_still_insufficient_memory_fails_again() -> None:
 async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
     world = World()
     probes(ProbeKind.LIVENESS, "HTTP probe failed with statuscode: 503")(world)
-    text = one(PROBE, "terminationGracePeriodSeconds: 2\n")
+    text = pod_text(PROBE, "terminationGracePeriodSeconds: 2\n")
     async with diagnosed_pod(text, world) as it:
         diagnosis = await it.until("LivenessKilled")
         trial = begin_trial(await it.facts(), diagnosis)
@@ -94,12 +94,12 @@ async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
 
 
 async def test_a_running_pod_is_not_evaluated_by_its_last_exit() -> None:
-    async with diagnosed_pod(one(LIMIT), World(behave=needs_memory)) as it:
+    async with diagnosed_pod(pod_text(LIMIT), World(behave=needs_memory)) as it:
         diagnosis = await it.until("OutOfMemory")
         facts = await it.facts()
         trial = begin_trial(facts, diagnosis)
-        found = verify(trial, facts, diagnosis, liveness_passed=False)
-        assert (found.verdict, found.words) == (Verdict.PENDING, "waiting for c to be restarted")
+        result = verify(trial, facts, diagnosis, liveness_passed=False)
+        assert (result.verdict, result.text) == (Verdict.PENDING, "waiting for c to be restarted")
         later = replace(trial, ended="another")
         assert (
             verify(later, facts, diagnosis, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
@@ -107,7 +107,7 @@ async def test_a_running_pod_is_not_evaluated_by_its_last_exit() -> None:
 
 
 async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() -> None:
-    async with diagnosed_pod(one(LIMIT), World(behave=needs_memory)) as it:
+    async with diagnosed_pod(pod_text(LIMIT), World(behave=needs_memory)) as it:
         diagnosis = await it.until("OutOfMemory")
         facts = await it.facts()
         trial = replace(begin_trial(facts, diagnosis), runs="")
@@ -127,11 +127,11 @@ async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() 
                 facts.pod,
                 status=structs.replace(facts.pod.status, containerStatuses=(running,)),
             )
-            found = replace(facts, pod=pod)
-            diagnosis = diagnose(found)
+            changed = replace(facts, pod=pod)
+            diagnosis = diagnose(changed)
             assert diagnosis.kind is Kind.FAILURE
             assert "its limit (now 16Mi)" in diagnosis.title, "it may have been another one"
-            return verify(trial, found, diagnosis, liveness_passed=False).verdict
+            return verify(trial, changed, diagnosis, liveness_passed=False).verdict
 
         assert trial.ran is not None
         assert outcome(MARGIN) is Verdict.PENDING
@@ -140,7 +140,7 @@ async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() 
 
 
 async def test_an_image_is_verified_by_a_pod_running_it() -> None:
-    async with diagnosed_pod(one().replace("busybox:1", "BusyBox:1")) as it:
+    async with diagnosed_pod(pod_text().replace("busybox:1", "BusyBox:1")) as it:
         diagnosis = await it.until("InvalidImageName")
         trial = begin_trial(await it.facts(), diagnosis)
         async with successor(it, fixed(diagnosis, it.text)) as new:
@@ -149,16 +149,16 @@ async def test_an_image_is_verified_by_a_pod_running_it() -> None:
 
 
 async def test_another_cause_is_not_a_success() -> None:
-    async with diagnosed_pod(one("command: [sh, -c, exit 1]\n")) as it:
+    async with diagnosed_pod(pod_text("command: [sh, -c, exit 1]\n")) as it:
         diagnosis = await it.until("Fails")
         trial = replace(begin_trial(await it.facts(), diagnosis), cause="OutOfMemory")
         facts = await it.facts()
-        found = verify(trial, facts, diagnosis, liveness_passed=False)
-        assert found.verdict is Verdict.OTHER_CAUSE
+        result = verify(trial, facts, diagnosis, liveness_passed=False)
+        assert result.verdict is Verdict.OTHER_CAUSE
 
 
 async def test_completion_verifies_a_fix() -> None:
-    async with diagnosed_pod(one('command: ["sh", "-c", "echo done"]\n')) as it:
+    async with diagnosed_pod(pod_text('command: ["sh", "-c", "echo done"]\n')) as it:
         diagnosis = await it.until("EndsByDesign")
         trial = begin_trial(await it.facts(), diagnosis)
         async with successor(it, fixed(diagnosis, it.text, fix_index(diagnosis, "once"))) as new:
@@ -168,23 +168,23 @@ async def test_completion_verifies_a_fix() -> None:
 
 async def test_a_file_without_a_pod_is_verified_by_its_new_pod() -> None:
     trial = begin_trial(None, Diagnosis(cause="ManifestInvalid", kind=Kind.FAILURE, title="x"))
-    async with diagnosed_pod(one()) as it:
+    async with diagnosed_pod(pod_text()) as it:
         await it.until("Healthy")
         assert await verdict(it, trial) is Verdict.VERIFIED
 
 
 async def test_a_run_that_never_started_has_no_duration() -> None:
-    async with diagnosed_pod(one('command: ["sleep 3600"]\n'), World(behave=one_word)) as it:
+    async with diagnosed_pod(pod_text('command: ["sleep 3600"]\n'), World(behave=one_word)) as it:
         diagnosis = await it.until("CommandNotFound")
         assert begin_trial(await it.facts(), diagnosis).ran == 0
 
 
 async def test_a_weaker_check_that_passes_is_not_called_a_healthy_pod() -> None:
-    async with diagnosed_pod(one()) as it:
+    async with diagnosed_pod(pod_text()) as it:
         diagnosis = await it.until("Healthy")
         facts = await it.facts()
-        for weakens, words in ((False, "the pod is healthy"), (True, "the weaker check passes")):
+        for weakens, text in ((False, "the pod is healthy"), (True, "the weaker check passes")):
             trial = begin_trial(None, diagnosis, Fix("x", weakens=weakens))
-            found = verify(trial, facts, diagnosis, liveness_passed=False)
-            assert found.verdict is Verdict.VERIFIED
-            assert found.words.startswith(words)
+            result = verify(trial, facts, diagnosis, liveness_passed=False)
+            assert result.verdict is Verdict.VERIFIED
+            assert result.text.startswith(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from why_world import manifest_of, one
+from why_world import manifest_of, pod_text
 
 from podtui.api.local import ManifestState
 from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta
@@ -36,7 +36,7 @@ def node(message: str, status: str = "False", reason: str = "KubeletNotReady") -
 def test_a_pod_that_cannot_start_reports_missing_node_conditions(
     message: str, title: str, evidence: str
 ) -> None:
-    diagnosis = diagnose_waiting(manifest_of(one())[0], node(message))
+    diagnosis = diagnose_waiting(manifest_of(pod_text())[0], node(message))
     assert diagnosis is not None
     assert (diagnosis.cause, diagnosis.health) == ("NodeNotReady", Health.PENDING)
     assert diagnosis.title.startswith("It waits for the node n1, which is not ready: ")
@@ -48,14 +48,14 @@ def test_a_pod_that_cannot_start_reports_missing_node_conditions(
 
 
 def test_empty_reasons_are_omitted_if_others_follow() -> None:
-    diagnosis = diagnose_waiting(manifest_of(one())[0], node(f"[{CHECK_PENDING}, {TRIED}]"))
+    diagnosis = diagnose_waiting(manifest_of(pod_text())[0], node(f"[{CHECK_PENDING}, {TRIED}]"))
     assert diagnosis is not None
     assert CHECK_PENDING not in diagnosis.title + diagnosis.evidence[0].text
     assert diagnosis.evidence[0].text.endswith("none")
 
 
 def test_no_reason_is_given_for_pods_about_to_start() -> None:
-    manifest = manifest_of(one())[0]
+    manifest = manifest_of(pod_text())[0]
     assert diagnose_waiting(manifest, None) is None
     assert diagnose_waiting(manifest, node("", "True")) is None
     assert diagnose_waiting(manifest, Node(metadata=ObjectMeta(name="n1"))) is None
@@ -65,6 +65,6 @@ def test_no_reason_is_given_for_pods_about_to_start() -> None:
 
 def test_a_clash_of_two_agents_is_not_advised_to_start_the_engine() -> None:
     text = "container runtime not ready: another agent has pod web"
-    found = diagnose_waiting(manifest_of(one())[0], node(text, reason="AgentClash"))
-    assert found is not None
-    assert found.advice.startswith("Two agents cannot run the same pods")
+    diagnosis = diagnose_waiting(manifest_of(pod_text())[0], node(text, reason="AgentClash"))
+    assert diagnosis is not None
+    assert diagnosis.advice.startswith("Two agents cannot run the same pods")

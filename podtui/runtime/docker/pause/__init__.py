@@ -42,10 +42,10 @@ _ARCHITECTURES: Final = {
 
 def pause_program(architecture: str) -> bytes:
     """Return the program for an engine's architecture. Raises `EngineError` if there is none."""
-    known = _ARCHITECTURES.get(architecture)
-    if known is None:
+    suffix = _ARCHITECTURES.get(architecture)
+    if suffix is None:
         raise EngineError(f"podtui has no pause program for {architecture} (amd64 and arm64 only)")
-    return (_FOLDER / f"pause_{known}").read_bytes()
+    return (_FOLDER / f"pause_{suffix}").read_bytes()
 
 
 def pause_tar(architecture: str) -> bytes:

@@ -25,9 +25,9 @@ STATUS_VERBS = ("get", "patch", "update")
 SELECTOR = TableColumn("Selector", "Labels of the pods that belong to the object.", wide=True)
 REPLICA_COLUMNS = (
     NAME,
-    TableColumn("Desired", "Number of pods that the object asks for.", integer=True),
-    TableColumn("Current", "Number of pods that exist.", integer=True),
-    TableColumn("Ready", "Number of pods that are ready.", integer=True),
+    TableColumn("Desired", "Number of pods that the object asks for.", type="integer"),
+    TableColumn("Current", "Number of pods that exist.", type="integer"),
+    TableColumn("Ready", "Number of pods that are ready.", type="integer"),
     AGE,
     *CONTAINERS,
     SELECTOR,
@@ -138,11 +138,11 @@ DAEMON_SETS = Resource(
     columns=Columns(
         (
             NAME,
-            TableColumn("Desired", "Number of nodes that should run a pod.", integer=True),
-            TableColumn("Current", "Number of nodes that run a pod and should.", integer=True),
-            TableColumn("Ready", "Number of nodes with a ready pod.", integer=True),
-            TableColumn("Up-to-date", "Number of nodes with a pod of the template.", integer=True),
-            TableColumn("Available", "Number of nodes with an available pod.", integer=True),
+            TableColumn("Desired", "Number of nodes that should run a pod.", type="integer"),
+            TableColumn("Current", "Number of nodes that run a pod and should.", type="integer"),
+            TableColumn("Ready", "Number of nodes with a ready pod.", type="integer"),
+            TableColumn("Up-to-date", "Number of nodes with the newest pod.", type="integer"),
+            TableColumn("Available", "Number of nodes with an available pod.", type="integer"),
             TableColumn("Node Selector", "Labels of the nodes that run a pod."),
             AGE,
             *CONTAINERS,

@@ -33,7 +33,7 @@ POD_DISRUPTION_BUDGETS = Resource(
             TableColumn("Min Available", "Number of pods that must stay available."),
             TableColumn("Max Unavailable", "Number of pods that may be unavailable."),
             TableColumn(
-                "Allowed Disruptions", "Number of pods that may be evicted now.", integer=True
+                "Allowed Disruptions", "Number of pods that may be evicted now.", type="integer"
             ),
             AGE,
         ),

@@ -26,9 +26,9 @@ PRIORITY_CLASSES = Resource(
     columns=Columns(
         (
             NAME,
-            TableColumn("Value", "Priority of the pods of this class.", integer=True),
+            TableColumn("Value", "Priority of the pods of this class.", type="integer"),
             TableColumn(
-                "Global-Default", "Whether pods without a class have this one.", boolean=True
+                "Global-Default", "Whether pods without a class have this one.", type="boolean"
             ),
             AGE,
             TableColumn("PreemptionPolicy", "Whether the pods may preempt others."),

@@ -186,9 +186,9 @@ def _rule(row: LogRow, options: PaintOptions, style: Styles, base: Style) -> Str
     start, stop = options.shift, options.shift + options.width
     if options.wrap:
         start, stop = _part(row, options)
-    words = Strip([Segment(text, part)]).crop(start, stop)
-    line = Segment("─" * (options.width - words.cell_length), part)
-    return Strip([*words, line]).crop_extend(0, options.width, base)
+    label = Strip([Segment(text, part)]).crop(start, stop)
+    line = Segment("─" * (options.width - label.cell_length), part)
+    return Strip([*label, line]).crop_extend(0, options.width, base)
 
 
 def _part(row: LogRow, options: PaintOptions) -> tuple[int, int]:

@@ -171,9 +171,9 @@ class LogsPane(LogCommands):
             pods[pod_key(pod)] = pod
         self._pods = tuple(pods.values())
         for stream in self._streams:
-            found = pods.get(stream.target.key)
-            if found is not None:
-                stream.publish(found)
+            target_pod = pods.get(stream.target.key)
+            if target_pod is not None:
+                stream.publish(target_pod)
         self._move_on()
         self._take_events()
         if self._model.link is not self._link:
@@ -473,16 +473,16 @@ class LogsPane(LogCommands):
         first = targets[0]
         pods = {target.key for target in self._targets}
         if len(pods) > 1:
-            words = f"{len(pods)} pods, {plural(len(self._targets), 'log')}"
+            title = f"{len(pods)} pods, {plural(len(self._targets), 'log')}"
         else:
             pod = self._pods[0]
             which = f"all {len(self._targets)}" if self._everything else clean(first.container)
-            words = f"{pod_label(pod)} › {which}"
+            title = f"{pod_label(pod)} › {which}"
         if first.previous:
-            words += f" · previous{self._which_instance()}"
-        if first.range.words:
-            words += f" · {first.range.words}"
-        return words
+            title += f" · previous{self._which_instance()}"
+        if first.range.label:
+            title += f" · {first.range.label}"
+        return title
 
     def _which_instance(self) -> str:
         target = self.target
@@ -566,11 +566,11 @@ class LogsPane(LogCommands):
         pod = self._pods[0]
         names = container_names(pod)
         current = self._targets[0].container if self._targets else self._container(pod)
-        place = names.index(current) if current in names else 0
+        index = names.index(current) if current in names else 0
         if not self._everything:
-            place += step
+            index += step
         self._everything = False
-        self._chosen[pod_key(pod)] = names[place % len(names)]
+        self._chosen[pod_key(pod)] = names[index % len(names)]
         self._retarget()
 
     def action_toggle_all(self) -> None:
@@ -582,16 +582,16 @@ class LogsPane(LogCommands):
         """Ask how much of the log to show."""
         from podtui.tui.widgets.dialogs import Picker
 
-        def take(place: int | None) -> None:
-            if place is None:
+        def take(index: int | None) -> None:
+            if index is None:
                 return
             self._settle()
-            self._range = RANGES[place]
+            self._range = RANGES[index]
             self._retarget()
             self.view.follow = not self._range.from_start
             if self._range.from_start:
                 self.view.action_scroll_home()
 
-        lines = [(Span(range.words, "name"),) for range in RANGES]
+        lines = [(Span(range.label, "name"),) for range in RANGES]
         start = RANGES.index(self._range) if self._range in RANGES else len(RANGES) - 1
         self.session.app.push_screen(Picker("Range of the log", lines, start=start), take)

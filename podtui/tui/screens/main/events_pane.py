@@ -176,12 +176,12 @@ class EventsPane(TablePane):
         if self.namespace and not self._only:
             return ((Span(f"No events in namespace {self.namespace}.", "muted"),),)
         if self._only:
-            words = "No events of this pod."
+            message = "No events of this pod."
             if self._pod is None:
                 file = clean(self._file)
-                words = f"{file} is not a pod." if file else "No pod is selected."
+                message = f"{file} is not a pod." if file else "No pod is selected."
             return (
-                (Span(words, "soft"),),
+                (Span(message, "soft"),),
                 (Span("E", "hint-key"), Span(" shows the events of all pods", "muted")),
             )
         return ((Span("No events yet.", "muted"),),)

@@ -113,10 +113,11 @@ class View(Struct, frozen=True):
 
 
 class Divider(Struct, frozen=True):
-    """The border between the halves of a split: ``place`` is its cells, ``room`` the whole area."""
+    """The border between the halves of a split: ``border`` is its cells, ``room`` the whole
+    area."""
 
     split: Split
-    place: Region
+    border: Region
     room: Region
     first: Region
 
@@ -154,8 +155,8 @@ def resized(width: int, height: int, view: View, cells: int, *, stacked: bool) -
     """Return the view with the active pane larger by ``cells``: in height if ``stacked``, else in
     width. If it cannot change in this direction, it changes in the other one.
     """
-    found = [d for d in dividers(width, height, view) if view.active in _names(d.split)]
-    fitting = [d for d in found if d.split.stacked is stacked] or found
+    candidates = [d for d in dividers(width, height, view) if view.active in _names(d.split)]
+    fitting = [d for d in candidates if d.split.stacked is stacked] or candidates
     if not fitting:
         return view
     near = fitting[-1]
@@ -229,12 +230,12 @@ def _borders(tree: Tree, room: Region, view: View) -> Iterator[Divider]:
     if isinstance(tree, str):
         return
     first, second = _split_region(tree, room, view)
-    place = (
+    border = (
         Region(room.x, second.y - 1, room.width, 2)
         if tree.stacked
         else Region(second.x - 1, room.y, 2, room.height)
     )
-    yield Divider(tree, place, room, first)
+    yield Divider(tree, border, room, first)
     yield from _borders(tree.first, first, view)
     yield from _borders(tree.second, second, view)
 
@@ -360,18 +361,18 @@ class Body(Container):
 
     def _divider_at(self, x: int, y: int) -> Divider | None:
         width, height = self._room
-        found = [d for d in dividers(width, height, self.view) if d.place.contains(x, y)]
-        return found[-1] if found else None
+        touched = [d for d in dividers(width, height, self.view) if d.border.contains(x, y)]
+        return touched[-1] if touched else None
 
     def _inside(self, event: events.MouseEvent) -> tuple[int, int]:
         return event.screen_x - self.region.x, event.screen_y - self.region.y
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         x, y = self._inside(event)
-        self._dragged = found = self._divider_at(x, y) if event.button == 1 else None
-        if found is not None:
+        self._dragged = divider = self._divider_at(x, y) if event.button == 1 else None
+        if divider is not None:
             # A border is two cells wide: the last of one pane and the first of the next.
-            self._grip = (x - found.place.x - 1, y - found.place.y - 1)
+            self._grip = (x - divider.border.x - 1, y - divider.border.y - 1)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if self._dragged is None:

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
-from podtui.explain.places import find_place
+from podtui.explain.places import find_pod_field
 from podtui.tui.commands.agent_supervisor import AgentSupervisor
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
@@ -367,7 +367,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def ask_command(self) -> None:
         """Open the prompt for a command."""
         prompt = self.query_one(Prompt)
-        prompt.ask(Purpose.COMMAND, words=self._host.command_words())
+        prompt.ask(Purpose.COMMAND, candidates=self._host.command_words())
         self._prompting(True)
 
     def _prompting(self, on: bool) -> None:
@@ -560,7 +560,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_explain(self, field: str = "") -> None:
         """Show the documentation of a manifest field, by default of the Pod itself."""
         try:
-            self.session.push(ExplainScreen(find_place(field)))
+            self.session.push(ExplainScreen(find_pod_field(field)))
         except UsageError as error:
             self.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
 

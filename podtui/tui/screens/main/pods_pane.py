@@ -376,13 +376,13 @@ class PodsPane(TablePane):
         total = len(self._model.pods)
         text = f"· {total:,}" if shown == total else f"· {shown:,} of {total:,}"
         marked = len(table.marked)
-        words = self.filter_words + (f" · ◆ {marked:,} marked" if marked else "")
+        details = self.filter_words + (f" · ◆ {marked:,} marked" if marked else "")
         if self._wrong:
             hidden = " hidden" if self.scope else ""  # an invalid file is in no namespace
-            words += f" · ▲ {plural(len(self._wrong), 'file')}{hidden}"
+            details += f" · ▲ {plural(len(self._wrong), 'file')}{hidden}"
         if table.left_out and (table.choice.wide or table.choice.chosen is not None):
-            words += f" · {plural(table.left_out, 'more column')} in a wider pane"
-        self.set_detail(text + words)
+            details += f" · {plural(table.left_out, 'more column')} in a wider pane"
+        self.set_detail(text + details)
 
     def _empty(self, start_error: str) -> tuple[Line, ...]:
         waiting = waiting_text(self._model, start_error) or refused_text(self._model, Pod)
@@ -391,9 +391,9 @@ class PodsPane(TablePane):
         rows = self.table.set
         if rows.is_filtered and self._model.pods:
             text = rows.filter.text
-            words = f"No pod matches /{clean(text)}" if text else "No unhealthy pods"
+            message = f"No pod matches /{clean(text)}" if text else "No unhealthy pods"
             return (
-                (Span(words, "soft"),),
+                (Span(message, "soft"),),
                 (Span("Esc clears the filter", "muted"),),
             )
         if rows.scope.text and self._model.pods:

@@ -177,8 +177,8 @@ class NodeScreen(ActingScreen, BackScreen):
         for key in changes.pods:
             pod = model.pods.get(key)
             if pod is None:
-                for known in (self._asks, self._uses, self._share_rows):
-                    known.pop(key, None)
+                for records in (self._asks, self._uses, self._share_rows):
+                    records.pop(key, None)
                 continue
             if key not in changes.measured:
                 self._asks[key] = requests_of(pod)
@@ -269,12 +269,12 @@ class NodeScreen(ActingScreen, BackScreen):
         if node is None:
             head = (Span(" node ", "brand"), Span(" no status reported yet", "muted"))
         else:
-            ready, words = node_state(node)
+            ready, state = node_state(node)
             head = (
                 Span(" node ", "brand"),
                 Span(f" {clean(node.metadata.name)} ", "name"),
                 Span("● " if ready else "✖ ", "good" if ready else "error"),
-                Span(words, "muted" if ready else "error"),
+                Span(state, "muted" if ready else "error"),
             )
         self.query_one("#header", Bar).show(head)
         self.show_narrowing()

@@ -164,8 +164,8 @@ class NodeImages(Table):
         pulls = {image: requested_pull(image, step) for image, step in by_hand.items()}
         for pull in pulls_of(pods):
             pulls.setdefault(pull.image, pull)
-        words = pulls_text(pulls.values())
-        self.border_title = literal(f" ◔ pulling {words} ") if words else ""
+        text = pulls_text(pulls.values())
+        self.border_title = literal(f" ◔ pulling {text} ") if text else ""
 
     def show_problem(self, problem: str) -> None:
         """Show an error; keep the images shown before."""
@@ -213,17 +213,17 @@ MAX_BYTES: Final = 1 << 20
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-def manifest_files(known: Iterable[Path]) -> dict[str, Path]:
-    """Return the selectable files by display name: first the ``known`` files of the manifest
+def manifest_files(manifests: Iterable[Path]) -> dict[str, Path]:
+    """Return the selectable files by display name: first the ``manifests`` of the manifest
     folder, then those of its subfolders (``gallery/web.yaml``). Blocks."""
-    paths = sorted(known)
-    found = {path.name: path for path in paths}
+    paths = sorted(manifests)
+    files = {path.name: path for path in paths}
     for folder in sorted({path.parent for path in paths}):
         for path in sorted(folder.glob("*/*")):
             hidden = path.parent.name.startswith(".")
             if path.suffix in _SUFFIXES and not hidden and path.is_file():
-                found.setdefault(f"{path.parent.name}/{path.name}", path)
-    return found
+                files.setdefault(f"{path.parent.name}/{path.name}", path)
+    return files
 
 
 def question(text: str, files: Mapping[str, Path]) -> bytes:
@@ -315,10 +315,10 @@ class WhatIfView(Vertical):
 
     async def _open(self, text: str) -> None:
         manifests = self.session.model.manifests.values()
-        known = [
+        paths = [
             Path(m.spec.path) for m in manifests if m.status.state is not ManifestState.IGNORED
         ]
-        self._files = await asyncio.to_thread(manifest_files, known)
+        self._files = await asyncio.to_thread(manifest_files, paths)
         self.input.suggester = SuggestFromList(list(self._files))
         if text and text != self.input.value:
             self.input.value = text

@@ -288,11 +288,11 @@ class PodScreen(ActingScreen, BackScreen):
         elif self.tab == "yaml":
             self._yaml.show_pod(pod, manifest)
         elif self.tab == "resources":
-            known = self._cache
-            self._resources.show_usage(Used(pod, known.usage, known.network, known.unmeasured), now)
+            cache = self._cache
+            self._resources.show_usage(Used(pod, cache.usage, cache.network, cache.unmeasured), now)
         elif self.tab == "probes":
-            known = self._cache
-            self._probes.show_reports(pod, known.probes, known.problem, known.asked_at, now)
+            cache = self._cache
+            self._probes.show_reports(pod, cache.probes, cache.problem, cache.asked_at, now)
         elif self.tab == "manifest":
             self._show_manifest(pod)
         self.logs.publish(pod if not gone else None)

@@ -86,8 +86,8 @@ class ProbesView(LinesView):
     def action_choose(self, step: int) -> None:
         keys = [key_of(report) for report in self._reports]
         if self._chosen in keys:
-            place = max(0, min(keys.index(self._chosen) + step, len(keys) - 1))
-            self._chosen = keys[place]
+            index = max(0, min(keys.index(self._chosen) + step, len(keys) - 1))
+            self._chosen = keys[index]
             self._draw()
             top = self._places.get(self._chosen, 0)
             if not self.scroll_y <= top < self.scroll_y + self.size.height - 4:
@@ -237,10 +237,10 @@ class TimelineView(LinesView):
             return [(Span(f" {message}", "muted"),)]
         start = self._starts[self._chosen]
         earlier = self._starts[self._chosen + 1 :]
-        found = waterfall(start, earlier[0] if earlier else None, self._now)
+        shown = waterfall(start, earlier[0] if earlier else None, self._now)
         if self._pull is not None and not self._chosen:
-            found = with_pull(found, self._pull.image, self._pull.amount)
-        return waterfall_lines(found, width, number=self._chosen + 1, of=len(self._starts))
+            shown = with_pull(shown, self._pull.image, self._pull.amount)
+        return waterfall_lines(shown, width, number=self._chosen + 1, of=len(self._starts))
 
 
 class YamlView(TextView):
@@ -277,8 +277,8 @@ class YamlView(TextView):
         else:
             show_manifest(self, manifest)
         hidden = bool(pod.metadata.managedFields) and not self._managed
-        words = "live object" + (", managed fields hidden" if hidden else "")
-        self.border_title = words if self.source == "live" else "manifest"
+        title = "live object" + (", managed fields hidden" if hidden else "")
+        self.border_title = title if self.source == "live" else "manifest"
 
     def action_switch_source(self) -> None:
         self.source = "manifest" if self.source == "live" else "live"

@@ -42,10 +42,10 @@ class LogFilter(Struct, frozen=True):
         """Return the indexes, from ``start`` on, of the lines that pass, without context lines."""
         if self.pattern is None:
             return range(start, len(block))
-        found = matching_lines(block, self.pattern, start)
+        hits = matching_lines(block, self.pattern, start)
         if not self.inverse:
-            return found
-        without = set(found)
+            return hits
+        without = set(hits)
         return [index for index in range(start, len(block)) if index not in without]
 
     def spans(self, line: bytes) -> list[tuple[int, int]]:

@@ -96,9 +96,9 @@ def level_of(line: bytes) -> Level:
     if (match := _PRIORITY.match(line)) is not None and int(match[1]) < 192:
         return _SYSLOG[int(match[1]) & 7]
     for match in _LOGFMT.finditer(line):
-        found = _NAMES.get(match[1].lower())
-        if found is not None:
-            return found
+        level = _NAMES.get(match[1].lower())
+        if level is not None:
+            return level
     return _level_word(line[:HEAD])
 
 
@@ -115,9 +115,9 @@ def _of_json(line: bytes) -> Level:
 
 
 def _level_word(head: bytes) -> Level:
-    found = [m for m in (_BRACKET.search(head), _BARE.search(head)) if m is not None]
-    if found:
-        return _NAMES[min(found, key=lambda m: m.start(1))[1].lower()]
+    matches = [m for m in (_BRACKET.search(head), _BARE.search(head)) if m is not None]
+    if matches:
+        return _NAMES[min(matches, key=lambda m: m.start(1))[1].lower()]
     if (match := _LEADING.match(head)) is not None:
         return _NAMES[match[1].lower()]
     if (match := _LETTER.search(head[:64])) is not None:

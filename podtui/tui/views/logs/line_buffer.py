@@ -80,11 +80,11 @@ class RunStore:
         self._used += done
         return Location(self._newest, offset, done)
 
-    def read(self, place: Location) -> bytes:
-        """Return the byte string at ``place``. Raises OSError."""
-        data = os.pread(self._files[place.segment], place.size, place.offset)
-        if len(data) != place.size:
-            raise OSError(f"{len(data)} of {place.size} bytes could be read")
+    def read(self, location: Location) -> bytes:
+        """Return the byte string at ``location``. Raises OSError."""
+        data = os.pread(self._files[location.segment], location.size, location.offset)
+        if len(data) != location.size:
+            raise OSError(f"{len(data)} of {location.size} bytes could be read")
         return data
 
     def copy(self) -> RunStore:
@@ -121,6 +121,7 @@ def _open_unnamed() -> int:
     if not os.environ.get("TMPDIR") and os.access("/var/tmp", os.W_OK | os.X_OK):
         folder = "/var/tmp"
     descriptor, path = tempfile.mkstemp(prefix="podtui-log-", dir=folder)
+    # Without a name, the kernel frees the space even if the process is killed.
     os.unlink(path)
     return descriptor
 
@@ -196,6 +197,7 @@ class LineBlock:
         )
 
     def pack(self) -> bytes:
+        # One write and one read for each chunk, and nothing to parse: 13 bytes of index for a line.
         return b"".join((self.ends.tobytes(), self.stamps.tobytes(), self.tags, self.data))
 
     @classmethod
@@ -209,17 +211,17 @@ class LineBlock:
 class Chunk:
     """An index entry for lines ``first`` to ``first + count``.
 
-    ``block`` is set while the lines are in memory, ``place`` once they are on disk.
+    ``block`` is set while the lines are in memory, ``location`` once they are on disk.
     """
 
-    __slots__ = ("block", "count", "first", "nbytes", "place")
+    __slots__ = ("block", "count", "first", "location", "nbytes")
 
     def __init__(self, first: int, block: LineBlock | None = None) -> None:
         self.first = first
         self.block: LineBlock | None = block or LineBlock()
         self.count = len(self.block)
         self.nbytes = self.block.nbytes
-        self.place: Location | None = None
+        self.location: Location | None = None
 
     @property
     def end(self) -> int:
@@ -300,6 +302,8 @@ class LineBuffer:
         """
         clean = _without_line_feeds(lines)
         self.longest = max(self.longest, max(map(len, clean), default=0))
+        # The new lines are numbered backwards from ``until``. All later lines, and every position
+        # that callers keep in them, thus stay as they are.
         index = self.place_of(until)
         kept = self.chunks[index:]
         chunk = kept[0]
@@ -382,23 +386,24 @@ class LineBuffer:
         """
         if chunk.block is not None:
             return chunk.block
-        found = self._cache.get(chunk.first)
-        if found is not None:
+        block = self._cache.get(chunk.first)
+        if block is not None:
             self._cache.move_to_end(chunk.first)
-            return found
-        assert chunk.place is not None
+            return block
+        assert chunk.location is not None
         try:
-            found = LineBlock.unpack(self._store.read(chunk.place), chunk.count)
+            block = LineBlock.unpack(self._store.read(chunk.location), chunk.count)
         except OSError as error:
             self.trouble = error.strerror or str(error)
-            found = LineBlock()
+            # As many lines as before: each sequence number must still have one.
+            block = LineBlock()
             message = f"(this line cannot be read back: {self.trouble})".encode()
-            found.append([message] * chunk.count, [0] * chunk.count, bytes(chunk.count))
-        self._cache[chunk.first] = found
-        self._cached += found.nbytes
+            block.append([message] * chunk.count, [0] * chunk.count, bytes(chunk.count))
+        self._cache[chunk.first] = block
+        self._cached += block.nbytes
         while self._cached > CACHE_BYTES and len(self._cache) > 1:
             self._cached -= self._cache.popitem(last=False)[1].nbytes
-        return found
+        return block
 
     def snapshot(self) -> LineSnapshot:
         """Return a snapshot of the lines that another thread can read."""
@@ -431,7 +436,7 @@ class LineBuffer:
             chunk = self._pending[0]
             assert chunk.block is not None
             try:
-                chunk.place = self._store.write(chunk.block.pack())
+                chunk.location = self._store.write(chunk.block.pack())
             except OSError as error:
                 self.trouble = error.strerror or str(error)
                 return False
@@ -441,10 +446,12 @@ class LineBuffer:
 
     def _drop_segment(self) -> None:
         """Drop the oldest lines: all of one segment, or one chunk that is still in memory."""
-        oldest = self.chunks[0].place
+        oldest = self.chunks[0].location
         count = 1
         if oldest is not None:
-            same = (c.place is not None and c.place.segment == oldest.segment for c in self.chunks)
+            same = (
+                c.location is not None and c.location.segment == oldest.segment for c in self.chunks
+            )
             count = next((n for n, kept in enumerate(same) if not kept), len(self.chunks))
         self._forget(self.chunks[:count])
         del self.chunks[:count]
@@ -460,7 +467,7 @@ class LineBuffer:
             self._cached -= cached.nbytes if cached is not None else 0
 
     def _used_segments(self) -> set[int]:
-        return {chunk.place.segment for chunk in self.chunks if chunk.place is not None}
+        return {chunk.location.segment for chunk in self.chunks if chunk.location is not None}
 
 
 class LineSnapshot:
@@ -469,13 +476,14 @@ class LineSnapshot:
     def __init__(self, chunks: Sequence[Chunk], store: RunStore) -> None:
         self._store = store
         self._chunks = [
-            (c.count, c.place, c.block.pack() if c.block is not None else b"") for c in chunks
+            (c.count, c.location, c.block.pack() if c.block is not None else b"") for c in chunks
         ]
 
     def blocks(self) -> Iterator[LineBlock]:
         """Yield one block per chunk, oldest first. Raises OSError."""
-        for count, place, packed in self._chunks:
-            yield LineBlock.unpack(packed if place is None else self._store.read(place), count)
+        for count, location, packed in self._chunks:
+            data = packed if location is None else self._store.read(location)
+            yield LineBlock.unpack(data, count)
 
     def close(self) -> None:
         self._store.clear()

@@ -51,8 +51,8 @@ class LineSet:
             self._hits.pop(gone, None)
             self._members.pop(gone, None)
         # From the chunk on that was the last one: it may have grown.
-        place = buffer.place_of(max(self._seen - 1, buffer.first))
-        for chunk in buffer.chunks[place:]:
+        number = buffer.place_of(max(self._seen - 1, buffer.first))
+        for chunk in buffer.chunks[number:]:
             waits = bool(self._waiting) and chunk.first <= self._waiting[-1]
             if self._known.get(chunk.first, 0) < chunk.count and not waits:
                 self._waiting.append(chunk.first)
@@ -81,25 +81,25 @@ class LineSet:
 
     def scan(self, chunk: Chunk) -> None:
         """Scan the new lines of a chunk."""
-        known = self._known.get(chunk.first, 0)
-        if known == chunk.count:
+        start = self._known.get(chunk.first, 0)
+        if start == chunk.count:
             return
-        self._hits.setdefault(chunk.first, array("H")).extend(self._find(chunk, known))
+        self._hits.setdefault(chunk.first, array("H")).extend(self._find(chunk, start))
         self._known[chunk.first] = chunk.count
-        self.scanned += chunk.count - known
+        self.scanned += chunk.count - start
         self._starts = None
         if self._context:
             # A hit near the edge of a chunk needs context from its neighbours.
-            place = self._buffer.place_of(chunk.first)
-            for near in range(max(0, place - 1), min(place + 2, len(self._buffer.chunks))):
+            number = self._buffer.place_of(chunk.first)
+            for near in range(max(0, number - 1), min(number + 2, len(self._buffer.chunks))):
                 self._widen(near)
 
-    def _widen(self, place: int) -> None:
-        chunk, n = self._buffer.chunks[place], self._context
+    def _widen(self, number: int) -> None:
+        chunk, n = self._buffer.chunks[number], self._context
         if chunk.first not in self._hits:
             return
         around = array("H")
-        for near in range(max(0, place - 1), min(place + 2, len(self._buffer.chunks))):
+        for near in range(max(0, number - 1), min(number + 2, len(self._buffer.chunks))):
             other = self._buffer.chunks[near]
             shift = other.first - chunk.first
             for hit in self._hits.get(other.first, ()):
@@ -112,8 +112,8 @@ class LineSet:
 
     def members(self, chunk: Chunk) -> array[int]:
         """Return the indexes of the chunk's lines in the set, as far as scanned."""
-        found = self._members if self._context else self._hits
-        return found.get(chunk.first) or array("H")
+        indexes = self._members if self._context else self._hits
+        return indexes.get(chunk.first) or array("H")
 
     def is_hit(self, sequence: int) -> bool:
         """Return True if the line itself is a hit, not only context of another line."""
@@ -126,8 +126,8 @@ class LineSet:
     def starts(self) -> list[int]:
         """The number of members before each chunk; the additional last item is the total."""
         if self._starts is None:
-            found = self._members if self._context else self._hits
-            sizes = (len(found.get(chunk.first, ())) for chunk in self._buffer.chunks)
+            indexes = self._members if self._context else self._hits
+            sizes = (len(indexes.get(chunk.first, ())) for chunk in self._buffer.chunks)
             self._starts = list(accumulate(sizes, initial=0))
         return self._starts
 
@@ -139,17 +139,17 @@ class LineSet:
         """Return the number of members before this line."""
         if sequence >= self._buffer.end:
             return self.count
-        place = self._buffer.place_of(sequence)
-        chunk = self._buffer.chunks[place]
-        return self.starts[place] + bisect_left(self.members(chunk), sequence - chunk.first)
+        number = self._buffer.place_of(sequence)
+        chunk = self._buffer.chunks[number]
+        return self.starts[number] + bisect_left(self.members(chunk), sequence - chunk.first)
 
     def at(self, rank: int) -> int:
         """Return the sequence number of the member with this rank. Raises IndexError."""
         if not 0 <= rank < self.count:
             raise IndexError(rank)
-        place = bisect_right(self.starts, rank) - 1
-        chunk = self._buffer.chunks[place]
-        return chunk.first + self.members(chunk)[rank - self.starts[place]]
+        number = bisect_right(self.starts, rank) - 1
+        chunk = self._buffer.chunks[number]
+        return chunk.first + self.members(chunk)[rank - self.starts[number]]
 
     def __contains__(self, sequence: int) -> bool:
         rank = self.rank(sequence)
@@ -247,11 +247,11 @@ class RowIndex:
 
     def row_of(self, sequence: int) -> int:
         """Return the first row of a line, or where it would be if it is not shown."""
-        place = self._buffer.place_of(sequence)
-        chunk = self._buffer.chunks[place]
+        number = self._buffer.place_of(sequence)
+        chunk = self._buffer.chunks[number]
         rank = self._rank(chunk, sequence - chunk.first)
         totals = self._totals(chunk)
-        start = self.starts[place]
+        start = self.starts[number]
         if totals is None or rank == 0 or not totals:
             return start + rank
         # Lines that are not counted yet count as one row each.
@@ -262,9 +262,9 @@ class RowIndex:
         """Return (sequence number, row within the line), or None past the end."""
         if not 0 <= row < self.rows:
             return None
-        place = bisect_right(self.starts, row) - 1
-        chunk = self._buffer.chunks[place]
-        inside = row - self.starts[place]
+        number = bisect_right(self.starts, row) - 1
+        chunk = self._buffer.chunks[number]
+        inside = row - self.starts[number]
         totals = self._totals(chunk)
         rank = inside
         if not totals:
@@ -288,15 +288,17 @@ class RowIndex:
         return chunk.count if self.shown is None else len(self.shown.members(chunk))
 
     def _rows_in(self, chunk: Chunk) -> int:
-        found = self._rows.get(chunk.first)
+        counted = self._rows.get(chunk.first)
         # Assume one row for each line that was added after the count.
         return (
-            self._lines_in(chunk) if found is None else found[0] + self._lines_in(chunk) - found[1]
+            self._lines_in(chunk)
+            if counted is None
+            else counted[0] + self._lines_in(chunk) - counted[1]
         )
 
     def _stale(self, chunk: Chunk) -> bool:
-        found = self._rows.get(chunk.first)
-        return found is None or found[1] != self._lines_in(chunk)
+        counted = self._rows.get(chunk.first)
+        return counted is None or counted[1] != self._lines_in(chunk)
 
     def _totals(self, chunk: Chunk) -> array[int] | None:
         """Return the running totals of a counted chunk; None if each line has one row."""
@@ -316,9 +318,9 @@ class RowIndex:
         if was != begin or len(totals) > len(members):
             # Context lines were inserted before the counted lines: count again.
             totals = array("I")
-        known = len(totals)
-        until = min(len(members), known + most)
-        counts = (self._count(chunk, members[rank]) for rank in range(known, until))
+        start = len(totals)
+        until = min(len(members), start + most)
+        counts = (self._count(chunk, members[rank]) for rank in range(start, until))
         running = accumulate(counts, initial=totals[-1] if totals else 0)
         next(running)
         totals.extend(running)

@@ -235,9 +235,9 @@ class LogLines:
             return hits
         # Only shown lines match. Context lines are shown because of hits in this chunk and its
         # neighbours, so these are scanned first.
-        place = self.buffer.place_of(chunk.first)
+        number = self.buffer.place_of(chunk.first)
         reach = 1 if self.query.filter.context else 0
-        for near in self.buffer.chunks[max(0, place - reach) : place + reach + 1]:
+        for near in self.buffer.chunks[max(0, number - reach) : number + reach + 1]:
             shown.scan(near)
         members = set(shown.members(chunk))
         return [n for n in hits if n in members]
@@ -306,10 +306,10 @@ class LogLines:
 
         Empty if the first line of this chunk is not a continuation line.
         """
-        place = self.buffer.place_of(chunk.first)
-        if place == 0 or not continues(self.buffer.block(chunk).line(0)):
+        number = self.buffer.place_of(chunk.first)
+        if number == 0 or not continues(self.buffer.block(chunk).line(0)):
             return {}
-        block = self.buffer.block(self.buffer.chunks[place - 1])
+        block = self.buffer.block(self.buffer.chunks[number - 1])
         above: dict[int, int] = {}
         for index in range(max(0, len(block) - TRACE_LINES), len(block)):
             level = level_of(block.line(index))

@@ -121,16 +121,16 @@ class Merger:
         quiet = not self._waiting and now - self._last_arrival >= WINDOW
         opening = any(not self._newest[s] for s in self._newest if s not in self._done)
         merged: list[tuple[int, int, bytes]] = []
-        place = 0
+        position = 0
         for entry in due:
-            while place < len(self._events) and self._events[place][0] < entry[0]:
-                merged.append(self._events[place])
-                place += 1
+            while position < len(self._events) and self._events[position][0] < entry[0]:
+                merged.append(self._events[position])
+                position += 1
             merged.append(entry)
         if quiet and (not opening or now - self._opened >= OPENING):
-            merged += self._events[place:]
-            place = len(self._events)
-        del self._events[:place]
+            merged += self._events[position:]
+            position = len(self._events)
+        del self._events[:position]
         return merged
 
 

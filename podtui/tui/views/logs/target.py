@@ -28,7 +28,7 @@ class Range(Struct, frozen=True):
     ``from_start`` shows the beginning of the log first.
     """
 
-    words: str
+    label: str
     tail: int | None = None
     since: int | None = None
     from_start: bool = False
@@ -99,7 +99,7 @@ def source_names(targets: Sequence[LogTarget]) -> tuple[str, ...]:
 def describe_cut(range: Range, loaded: int, name: str = "") -> str:
     """Describe which part of a log is shown, for the row above it; ``loaded`` earlier lines were
     added to the requested ones."""
-    part = f"last {range.tail + loaded:,} lines" if range.tail is not None else range.words
+    part = f"last {range.tail + loaded:,} lines" if range.tail is not None else range.label
     if range.tail is None and loaded:
         part += f" and {loaded:,} lines before"
     return f"▲ {f'{name}: ' if name else ''}{part} when opened{HINT}"

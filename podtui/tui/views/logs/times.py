@@ -74,12 +74,12 @@ def split_lines(lines: Sequence[bytes], last: int = 0) -> tuple[list[int], list[
     """
     stamps: list[int] = []
     texts: list[bytes] = []
-    known, base = b"", 0
+    second, base = b"", 0
     for line in lines:
         moment, shown = 0, line
         # Fast path for nanosecond stamps within the same second, as engines write them. Parsing
         # each time in full would take half of the total processing time of a line.
-        if len(line) > 30 and line[30] == _BLANK and line[29] == _Z and line[:20] == known:
+        if len(line) > 30 and line[30] == _BLANK and line[29] == _Z and line[:20] == second:
             digits = line[20:29]
             moment = base + int(digits) if digits.isdigit() else 0
         if moment:
@@ -93,7 +93,7 @@ def split_lines(lines: Sequence[bytes], last: int = 0) -> tuple[list[int], list[
                 moment = parse_stamp(stamp)
                 shown = text if moment else line
                 if moment and stamp[19:20] == b"." and stamp.endswith(b"Z"):
-                    known, base = stamp[:20], moment // SECOND * SECOND
+                    second, base = stamp[:20], moment // SECOND * SECOND
         last = moment or last
         stamps.append(last)
         texts.append(shown)

@@ -60,8 +60,8 @@ class Shares:
         fresh = {ask.key: ask for ask in asks}
         same = len(fresh) == len(before)
         for key, ask in fresh.items():
-            known = before.get(key)
-            if known is not ask and (known is None or not _have_same_shares(known, ask)):
+            previous = before.get(key)
+            if previous is not ask and (previous is None or not _have_same_shares(previous, ask)):
                 same = False
                 break
         self._asks = fresh
@@ -70,10 +70,10 @@ class Shares:
 
     def of(self, resource: str) -> ResourceShares:
         """Return the shares of the active pods."""
-        found = self._columns.get(resource)
-        if found is None:
-            found = self._columns[resource] = self._sorted(resource)
-        return found
+        column = self._columns.get(resource)
+        if column is None:
+            column = self._columns[resource] = self._sorted(resource)
+        return column
 
     def _sorted(self, resource: str) -> ResourceShares:
         active = [ask for ask in self._asks.values() if ask.active]
@@ -86,13 +86,13 @@ class Shares:
         )
 
 
-def _have_same_shares(one: PodRequests, other: PodRequests) -> bool:
+def _have_same_shares(ask: PodRequests, other: PodRequests) -> bool:
     """Return True if the requests of a pod result in the same shares as before."""
     return (
-        one.active is other.active
-        and one.label == other.label
-        and one.requests == other.requests
-        and one.limits == other.limits
+        ask.active is other.active
+        and ask.label == other.label
+        and ask.requests == other.requests
+        and ask.limits == other.limits
     )
 
 
@@ -229,21 +229,21 @@ def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> RejectedPo
     reason, message = ask.refused or ("", "")
     lacking = [name for name, _ in _LACKING.findall(message)]
     lacking += [match[0] for match in _OUT_OF.findall(message)]
-    words: list[str] = []
+    shortages: list[str] = []
     fits = bool(lacking)
     for resource in lacking:
         gauge = by_resource.get(resource)
         if gauge is None:
             fits = False
-            words.append(f"lacks {resource}")
+            shortages.append(f"lacks {resource}")
             continue
         need, free = ask.requests[resource], gauge.allocatable - gauge.requested
         fits &= need <= free
-        words.append(
+        shortages.append(
             f"{TITLES[resource]}: requests {gauge.text(need)}, {gauge.text(max(0, free))} free"
         )
     return RejectedPod(
-        ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit
+        ask.key, ask.label, reason, "; ".join(shortages) or message, fits or ask.would_fit
     )
 
 
@@ -254,7 +254,7 @@ def whole_node(nodes: Mapping[str, Node]) -> Node | None:
     if len(nodes) == 1:
         return next(iter(nodes.values()))
     ready = sum(is_ready(node) for node in nodes.values())
-    words = f"{ready} of {len(nodes)} nodes are ready"
+    message = f"{ready} of {len(nodes)} nodes are ready"
     return Node(
         metadata=ObjectMeta(name=plural(len(nodes), "node")),
         status=NodeStatus(
@@ -263,7 +263,7 @@ def whole_node(nodes: Mapping[str, Node]) -> Node | None:
                 [{**node.status.capacity, **node.status.allocatable} for node in nodes.values()]
             ),
             conditions=(
-                NodeCondition(type="Ready", status=str(ready == len(nodes)), message=words),
+                NodeCondition(type="Ready", status=str(ready == len(nodes)), message=message),
             ),
         ),
     )
@@ -275,10 +275,10 @@ def is_ready(node: Node) -> bool:
 
 def _sums(amounts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     sums: dict[str, int] = {}
-    for one in amounts:
+    for quantities in amounts:
         for name in RESOURCES:
-            if name in one:
-                sums[name] = sums.get(name, 0) + amount(name, one[name])
+            if name in quantities:
+                sums[name] = sums.get(name, 0) + amount(name, quantities[name])
     return {name: f"{total}m" if name == "cpu" else str(total) for name, total in sums.items()}
 
 
@@ -315,10 +315,10 @@ def allocation_of(
 def whole_use(model: Model) -> Usage | None:
     """Return the total usage of all nodes; None if the usage of any node is unknown."""
     uses = [model.node_uses.get(name) for name in model.nodes]
-    known = [use for use in uses if use is not None]
-    if not known or len(known) < len(uses):
+    measured = [use for use in uses if use is not None]
+    if not measured or len(measured) < len(uses):
         return None
-    return Usage(sum(use.cpu for use in known), sum(use.memory for use in known))
+    return Usage(sum(use.cpu for use in measured), sum(use.memory for use in measured))
 
 
 def node_state(node: Node) -> tuple[bool, str]:

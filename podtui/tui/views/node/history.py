@@ -75,11 +75,11 @@ def history_lines(
 
     ``keys``: show the keys that change the span.
     """
-    known = {gauge.resource: gauge for gauge in gauges}
+    by_resource = {gauge.resource: gauge for gauge in gauges}
     charts = [
-        _chart(known[resource], past.times, values)
+        _chart(by_resource[resource], past.times, values)
         for resource, values in past.values
-        if resource in known and any(value is not None for value in values)
+        if resource in by_resource and any(value is not None for value in values)
     ]
     if not charts:
         return [

@@ -122,13 +122,13 @@ def _filling(gauge: Gauge, cells: int, selected: str) -> Iterator[tuple[int, int
     share before and are skipped.
     """
     shares, totals, whole = gauge.shares, gauge.totals, max(1, gauge.allocatable)
-    place = next((n for n, share in enumerate(shares) if selected and share.key == selected), -1)
-    first = shares[place].requested if place >= 0 else 0
-    if place >= 0:
+    index = next((n for n, share in enumerate(shares) if selected and share.key == selected), -1)
+    first = shares[index].requested if index >= 0 else 0
+    if index >= 0:
         yield 0, first, True
     filled = min(cells, round(first * cells / whole))
     # The shares before the chosen one are moved by its size, since it is drawn first.
-    for start, stop, moved in ((0, max(0, place), first), (place + 1, len(shares), 0)):
+    for start, stop, moved in ((0, max(0, index), first), (index + 1, len(shares), 0)):
         at = start
         while filled < cells:
             at = bisect_left(totals, (filled + 0.49) * whole / cells - moved, at, stop)
@@ -137,7 +137,7 @@ def _filling(gauge: Gauge, cells: int, selected: str) -> Iterator[tuple[int, int
             if at == stop:
                 break
             total = totals[at] + moved
-            yield at + (start == 0 and place >= 0), total, False
+            yield at + (start == 0 and index >= 0), total, False
             filled = min(cells, round(total * cells / whole))
 
 
@@ -211,9 +211,9 @@ def overview_lines(
     rows."""
     rest: list[Line] = []
     if rejected:
-        words = "1 pod was rejected" if rejected == 1 else f"{rejected} pods were rejected"
+        text = "1 pod was rejected" if rejected == 1 else f"{rejected} pods were rejected"
         rest = [
-            (Span(f"✖ {words}  ", "error"), Span("5", "hint-key"),
+            (Span(f"✖ {text}  ", "error"), Span("5", "hint-key"),
              Span(": details", "muted")),
             (),
         ]  # fmt: skip
@@ -268,7 +268,7 @@ def _shared(gauge: Gauge, amount: int | None, cells: int, *, watched: bool = Fal
 def condition_lines(node: Node, now: float, width: int) -> list[Line]:
     """Return all conditions with their age, reason and message."""
     lines: list[Line] = [(Span("Conditions", "heading"),)]
-    kinds = max((len(one.type) for one in node.status.conditions), default=0)
+    kinds = max((len(condition.type) for condition in node.status.conditions), default=0)
     for condition in node.status.conditions:
         well = is_well(condition)
         since = epoch(condition.lastTransitionTime)
@@ -312,7 +312,7 @@ def machine_lines(node: Node, width: int) -> list[Line]:
             ("Kernel", info.kernelVersion),
             ("Kubelet", info.kubeletVersion),
         ]
-    addresses = [one.address for one in node.status.addresses if one.type != "Hostname"]
+    addresses = [address.address for address in node.status.addresses if address.type != "Hostname"]
     facts += [
         ("Addresses", " ".join(addresses)),
         ("Lacks", node.metadata.annotations.get(_LACKS, "")),

@@ -64,25 +64,25 @@ def _since(moment: float | None) -> ColumnValue:
 
 SHARE_COLUMNS: Final = (
     Column("name", "NAME", 100, minimum=12, maximum=64, flexible=True, middle_cut=True,
-           filling=True, of=lambda one: _name(one.ask.label)),
+           filling=True, of=lambda share: _name(share.ask.label)),
     Column("cpu-requested", "CPU REQ", 90, align="right", descending=True, kind=ValueKind.CPU,
-           of=lambda one: _amount(millicores, one.ask.requests["cpu"])),
+           of=lambda share: _amount(millicores, share.ask.requests["cpu"])),
     Column("cpu-limit", "CPU LIM", 60, align="right", descending=True, kind=ValueKind.CPU,
-           of=lambda one: _amount(millicores, one.ask.limits["cpu"])),
+           of=lambda share: _amount(millicores, share.ask.limits["cpu"])),
     Column("cpu-used", "CPU USED", 85, align="right", descending=True, kind=ValueKind.CPU,
-           of=lambda one: _amount(millicores, one.usage["cpu"])),
+           of=lambda share: _amount(millicores, share.usage["cpu"])),
     Column("cpu-share", "%CPU", 70, align="right", descending=True, kind=ValueKind.PERCENT,
-           of=lambda one: _percentage(one.percent("cpu"))),
+           of=lambda share: _percentage(share.percent("cpu"))),
     Column("memory-requested", "MEM REQ", 89, align="right", descending=True, kind=ValueKind.BYTES,
-           of=lambda one: _amount(size, one.ask.requests["memory"])),
+           of=lambda share: _amount(size, share.ask.requests["memory"])),
     Column("memory-limit", "MEM LIM", 59, align="right", descending=True, kind=ValueKind.BYTES,
-           of=lambda one: _amount(size, one.ask.limits["memory"])),
+           of=lambda share: _amount(size, share.ask.limits["memory"])),
     Column("memory-used", "MEM USED", 84, align="right", descending=True, kind=ValueKind.BYTES,
-           of=lambda one: _amount(size, one.usage["memory"])),
+           of=lambda share: _amount(size, share.usage["memory"])),
     Column("memory-share", "%MEM", 69, align="right", descending=True, kind=ValueKind.PERCENT,
-           of=lambda one: _percentage(one.percent("memory"))),
+           of=lambda share: _percentage(share.percent("memory"))),
     Column("storage", "STORAGE", 50, align="right", descending=True, kind=ValueKind.BYTES,
-           of=lambda one: _amount(size, one.ask.requests["ephemeral-storage"])),
+           of=lambda share: _amount(size, share.ask.requests["ephemeral-storage"])),
 )  # fmt: skip
 
 
@@ -153,25 +153,27 @@ class _Rejected(Struct, frozen=True):
     rejection: RejectedPod
 
 
-def _verdict(one: _Rejected) -> ColumnValue:
-    fits = one.rejection.fits
+def _verdict(subject: _Rejected) -> ColumnValue:
+    fits = subject.rejection.fits
     cell = Cell("✔ fits", "good") if fits else Cell("✖ no room", "error")
     return ColumnValue(cell, fits, cell.text)
 
 
-def _started(one: _Rejected) -> ColumnValue:
-    return _since(epoch(one.pod.status.startTime) or epoch(one.pod.metadata.creationTimestamp))
+def _started(subject: _Rejected) -> ColumnValue:
+    return _since(
+        epoch(subject.pod.status.startTime) or epoch(subject.pod.metadata.creationTimestamp)
+    )
 
 
 REJECTED_COLUMNS: Final = (
     Column("name", "NAME", 100, minimum=12, maximum=48, flexible=True, middle_cut=True,
-           of=lambda one: _name(one.rejection.name)),
+           of=lambda subject: _name(subject.rejection.name)),
     Column("now", "NOW", 95, maximum=10, of=_verdict),
     Column("reason", "REASON", 80, minimum=10, maximum=32, flexible=True,
-           of=lambda one: text_field(one.rejection.reason, "error")),
+           of=lambda subject: text_field(subject.rejection.reason, "error")),
     Column("age", "AGE", 60, align="right", kind=ValueKind.AGE, of=_started),
     Column("missing", "MISSING", 90, minimum=20, maximum=200, flexible=True, filling=True,
-           of=lambda one: text_field(one.rejection.missing, "soft")),
+           of=lambda subject: text_field(subject.rejection.missing, "soft")),
 )  # fmt: skip
 
 

@@ -66,8 +66,8 @@ class WhatIfQuery:
 
 def is_query(text: str) -> bool:
     """Return True if a text is a query, not a file name."""
-    words = text.split()
-    return bool(words) and all("=" in word for word in words)
+    tokens = text.split()
+    return bool(tokens) and all("=" in word for word in tokens)
 
 
 def parse_query(text: str) -> WhatIfQuery:
@@ -77,7 +77,7 @@ def parse_query(text: str) -> WhatIfQuery:
     """
     requests: dict[str, str] = {}
     ports: list[tuple[int, str, str]] = []
-    words: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for word in text.split():
         key, equals, given = word.partition("=")
         if not equals or not key:
@@ -86,19 +86,19 @@ def parse_query(text: str) -> WhatIfQuery:
         if not given:
             raise QueryError(f"{key}: missing value")
         if key == "hostPort":
-            ports += [_port(one) for one in given.split(",")]
+            ports += [_port(port) for port in given.split(",")]
         elif key == "priority":
-            words[key] = _integer(key, given)
+            fields[key] = _integer(key, given)
         elif key in ("name", "namespace"):
-            words[key] = given
+            fields[key] = given
         elif key in _RESOURCES or "/" in key or key.startswith("hugepages-"):
             requests[key] = _amount(key, given)
         else:
-            known = [*_RESOURCES, *_OTHERS]
-            close = get_close_matches(key, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
+            names = [*_RESOURCES, *_OTHERS]
+            close = get_close_matches(key, names, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; known: {', '.join(names)}"
             raise QueryError(f"{key!r} is not a known resource{hint}")
-    return WhatIfQuery(requests=requests, ports=tuple(ports), **words)
+    return WhatIfQuery(requests=requests, ports=tuple(ports), **fields)
 
 
 def _amount(key: str, given: str) -> str:
@@ -162,8 +162,8 @@ def _verdict(answer: WhatIf, width: int) -> list[Line]:
     if answer.message:
         lines += wrap((Span(f"  {clean(answer.message)}", "soft"),), width, indent=2)
     if answer.replaces:
-        words = "  It would replace the pod of this name, which is not counted."
-        lines += wrap((Span(words, "muted"),), width, indent=2)
+        text = "  It would replace the pod of this name, which is not counted."
+        lines += wrap((Span(text, "muted"),), width, indent=2)
     return lines
 
 
@@ -189,7 +189,7 @@ def _lacks(lacks: Sequence[Lack], width: int) -> list[Line]:
 def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
     lines: list[Line] = [(Span("Port in use", "heading"),)]
     for holder in holders:
-        place = f"{clean(holder.hostIP)}:{holder.port}" if holder.hostIP else str(holder.port)
+        address = f"{clean(holder.hostIP)}:{holder.port}" if holder.hostIP else str(holder.port)
         if holder.pod:
             label, kind = name_label(holder.namespace, holder.pod), "pod"
         else:
@@ -197,7 +197,7 @@ def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
             named = clean(holder.process) or "a program"
             label, kind = f"{named}{number}", "outside podtui"
         line = (
-            Span(f"  {place}/{clean(holder.protocol)}  ", "key"),
+            Span(f"  {address}/{clean(holder.protocol)}  ", "key"),
             Span(f"{label} ", "name"),
             Span(kind, "muted"),
         )
@@ -206,8 +206,8 @@ def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
 
 
 def _removal_lines(leave: Sequence[PodToRemove], width: int, *, ends: bool) -> list[Line]:
-    words = "Preempted pods" if ends else "Pods to remove"
-    lines: list[Line] = [(Span(words, "heading"), Span("  the smallest sufficient set", "muted"))]
+    heading = "Preempted pods" if ends else "Pods to remove"
+    lines: list[Line] = [(Span(heading, "heading"), Span("  the smallest sufficient set", "muted"))]
     for pod in leave:
         frees = [
             f"{TITLES.get(name, clean(name))} {in_unit(name, amount)}"

@@ -53,7 +53,7 @@ def container_lines(
     pod: Pod, containers: Sequence[Container | EphemeralContainer], now: float
 ) -> list[Line]:
     """Return a block of lines for each of ``containers``, separated by blank lines."""
-    statuses = {one.name: one for one in container_statuses(pod)}
+    statuses = {status.name: status for status in container_statuses(pod)}
     lines: list[Line] = []
     for container in containers:
         if lines:
@@ -65,7 +65,7 @@ def container_lines(
 def _container(
     container: Container | EphemeralContainer, status: ContainerStatus | None, now: float
 ) -> list[Line]:
-    family, words = _state(status, now)
+    family, text = _state(status, now)
     if isinstance(container, EphemeralContainer):
         target = container.targetContainerName
         side = f" · targets {clean(target)}" if target else ""
@@ -75,7 +75,7 @@ def _container(
         (
             Span(f"{_INDENT}{GLYPHS[family]} ", family.value),
             Span(sized(clean(container.name), KEY) + " ", "name"),
-            Span(words, family.value),
+            Span(text, family.value),
             Span(side, "muted"),
         )
     ]
@@ -138,14 +138,14 @@ def _last(status: ContainerStatus, now: float) -> str:
 
 
 def _policy(policy: str) -> str:
-    words = {"Always": "always pulled", "Never": "never pulled"}
-    return f" · {words[policy]}" if policy in words else ""
+    texts = {"Always": "always pulled", "Never": "never pulled"}
+    return f" · {texts[policy]}" if policy in texts else ""
 
 
-def command_text(words: Sequence[str]) -> str:
+def command_text(tokens: Sequence[str]) -> str:
     """Return a command as a shell command on one line, with ``⏎`` for each line break: a blank in
     its place would be another command."""
-    return shlex.join(words).replace("\n", "⏎")
+    return shlex.join(tokens).replace("\n", "⏎")
 
 
 def short_id(identity: str) -> str:
@@ -171,7 +171,7 @@ def env_text(container: Container | EphemeralContainer) -> str:
     """Return the names of variables and the sources of their values. Values are never included,
     because they may be secret.
     """
-    parts = [f"{one.name}{_source(one)}" for one in container.env]
+    parts = [f"{variable.name}{_source(variable)}" for variable in container.env]
     for source in container.envFrom:
         kind, ref = (
             ("secret", source.secretRef) if source.secretRef else ("configMap", source.configMapRef)
@@ -293,8 +293,8 @@ def _section(title: str, part: list[Line], width: int) -> list[Line]:
 
 def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
     return [
-        (*one, Span(" " * (width + _GAP - line_width(one))), *other) if other else one
-        for one, other in zip_longest(left, right, fillvalue=())
+        (*line, Span(" " * (width + _GAP - line_width(line))), *other) if other else line
+        for line, other in zip_longest(left, right, fillvalue=())
     ]
 
 

@@ -33,9 +33,9 @@ def drifts(pod: Pod, manifest: Manifest | None) -> tuple[Drift, ...]:
     return (*_of_file(manifest), *_of_amounts(pod))
 
 
-def drift_lines(found: tuple[Drift, ...], now: float) -> Iterator[Line]:
+def drift_lines(drifts: tuple[Drift, ...], now: float) -> Iterator[Line]:
     """Yield lines such as ``▲ main limits.cpu: file 100m, container 500m · since 3m ago · …``."""
-    for drift in found:
+    for drift in drifts:
         when = f" · since {ago(drift.since, now)}" if drift.since else ""
         yield (
             Span("▲ ", "warning"),

@@ -9,7 +9,7 @@ import yaml
 from msgspec import structs
 
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
-from podtui.api.places import Path, Place, write_places
+from podtui.api.places import Path, Position, write_places
 from podtui.api.v1 import ObjectMeta, Pod, PodStatus
 from podtui.tui.views.pods.describe import pod_yaml
 
@@ -26,8 +26,8 @@ def live_manifest(pod: Pod) -> Manifest:
         uid="",
     )
     text = pod_yaml(structs.replace(pod, metadata=meta, status=PodStatus()))
-    keys: dict[Path, Place] = {}
-    values: dict[Path, Place] = {}
+    keys: dict[Path, Position] = {}
+    values: dict[Path, Position] = {}
     for path, key, value in _fields(yaml.compose(text, yaml.SafeLoader), ()):
         values[path] = value
         if key is not None:
@@ -109,7 +109,7 @@ def _without_resources(text: str) -> Any:
     return document
 
 
-def _fields(node: Any, path: Path) -> Iterator[tuple[Path, Place | None, Place]]:
+def _fields(node: Any, path: Path) -> Iterator[tuple[Path, Position | None, Position]]:
     """Yield the path of each field below a YAML node, with the positions of key and value."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -122,5 +122,5 @@ def _fields(node: Any, path: Path) -> Iterator[tuple[Path, Place | None, Place]]
             yield from _fields(item, (*path, index))
 
 
-def _place(node: Any) -> Place:
+def _place(node: Any) -> Position:
     return node.start_mark.line + 1, node.start_mark.column + 1

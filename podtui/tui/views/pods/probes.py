@@ -158,7 +158,9 @@ def streak_text(report: ProbeReport) -> str:
     """Return the number of equal results in a row, and the threshold if it is not reached."""
     if not report.last or not report.inRow:
         return ""
-    one, many = ("failure", "failures") if report.last == "Failure" else ("success", "successes")
-    streak = f"{report.inRow:,} {one if report.inRow == 1 else many}"
+    singular, plural_form = (
+        ("failure", "failures") if report.last == "Failure" else ("success", "successes")
+    )
+    streak = f"{report.inRow:,} {singular if report.inRow == 1 else plural_form}"
     short = report.inRow < report.threshold
     return f"{streak} in a row" + (f", threshold {report.threshold}" if short else "")

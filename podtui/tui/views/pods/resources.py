@@ -47,18 +47,20 @@ def resource_lines(
     maximum time span. With ``whole``, the scales extend to requests and limits even if the usage is
     low.
     """
-    pod, known = used.pod, {series.container: series for series in used.usage}
+    pod, by_container = used.pod, {series.container: series for series in used.usage}
     containers = [
         c
         for c in (*pod.spec.initContainers, *pod.spec.containers)
-        if c.name in known or not _is_init_container(pod, c)
+        if c.name in by_container or not _is_init_container(pod, c)
     ]
     times = [series.times for series in (*used.usage, used.network) if series.times]
     if not times:
         return _no_usage_lines(used.pod, containers, now, span)
     begin = max(now - SPANS[span], min(every[0] for every in times))
     end = max(now, *(every[-1] for every in times), begin + _SPACING)
-    sections = [(_title(pod, c, now), _charts(used, c, known.get(c.name))) for c in containers]
+    sections = [
+        (_title(pod, c, now), _charts(used, c, by_container.get(c.name))) for c in containers
+    ]
     sections.append(("the pod's network", _network(used)))
     most = max(sum(map(_is_plotted, charts)) for _, charts in sections)
     columns = columns_for(width, max(1, most))
@@ -106,9 +108,9 @@ def _no_usage_lines(pod: Pod, containers: Sequence[Container], now: float, span:
         (Span(f" {clean(c.name)} ", "name"), Span(state, "soft")) for c, state in idle if state
     ]
     if len(idle) > sum(bool(state) for _, state in idle):
-        words = "The first ones are taken ten seconds after a container starts,"
+        text = "The first ones are taken ten seconds after a container starts,"
         lines += [
-            (Span(f" {words}", "muted"),),
+            (Span(f" {text}", "muted"),),
             (Span(" those of disk and network ten seconds later.", "muted"),),
         ]
     return lines
@@ -122,16 +124,16 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
         return [(Span("   no measurements", "muted"),)]
     lines = grid([c for c in charts if _is_plotted(c)], width, columns, frame)
     if still := [chart for chart in charts if chart.is_zero and not _is_plotted(chart)]:
-        words = f"{still[0].shown(0)} constantly"
+        text = f"{still[0].shown(0)} constantly"
         titles = ", ".join(chart.title for chart in still)
-        lines += wrap((Span(f"{titles} ", "key"), Span(words, "muted")), width, indent=1)
+        lines += wrap((Span(f"{titles} ", "key"), Span(text, "muted")), width, indent=1)
     reasons: dict[str, list[str]] = {}
     for chart in charts:
-        if chart.why and not chart.known:
+        if chart.why and not chart.measured:
             reasons.setdefault(chart.why, []).append(chart.title)
     for why, titles in reasons.items():
-        words = (Span(f"{', '.join(titles)} ", "key"), Span(f"not measured: {why}", "muted"))
-        lines += wrap(words, width, indent=1)
+        spans = (Span(f"{', '.join(titles)} ", "key"), Span(f"not measured: {why}", "muted"))
+        lines += wrap(spans, width, indent=1)
     return lines
 
 
@@ -139,7 +141,7 @@ def _is_plotted(chart: Chart) -> bool:
     """Return whether a chart is drawn. Constant zero usage and unmeasured resources are reported as
     text instead.
     """
-    return not chart.is_zero or chart.has_requests if chart.known else not chart.why
+    return not chart.is_zero or chart.has_requests if chart.measured else not chart.why
 
 
 def _legend(seconds: float, span: str) -> Line:

@@ -151,13 +151,13 @@ def _labels(subject: _PodSubject) -> ColumnValue:
 
 def _ports(pod: Pod) -> str:
     """Return a text such as ``8080→80,9000/UDP``, the host's port before the container's."""
-    found: list[str] = []
+    ports: list[str] = []
     for container in (*pod.spec.initContainers, *pod.spec.containers):
         for port in container.ports:
             host = f"{port.hostPort}→" if port.hostPort else ""
             protocol = f"/{clean(port.protocol)}" if port.protocol not in ("", "TCP") else ""
-            found.append(f"{host}{port.containerPort}{protocol}")
-    return ",".join(found)
+            ports.append(f"{host}{port.containerPort}{protocol}")
+    return ",".join(ports)
 
 
 def _amount(used: int | None, limit: int, shown: Any) -> ColumnValue:
@@ -189,48 +189,52 @@ def _level(percent: float) -> tuple[str, str]:
 
 POD_COLUMNS: Final = (
     Column("namespace", "NAMESPACE", 72, maximum=32, shown=Visibility.WIDE,
-           of=lambda one: _muted(clean(one.pod.metadata.namespace))),
+           of=lambda subject: _muted(clean(subject.pod.metadata.namespace))),
     Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True, middle_cut=True,
-           of=lambda one: ColumnValue(Cell(one.name, "name"), natural_key(one.name), one.name)),
+           of=lambda subject: ColumnValue(
+               Cell(subject.name, "name"), natural_key(subject.name), subject.name)),
     Column("ready", "READY", 90, kind=ValueKind.SHARE, of=_ready),
     Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, usual_width=19,
            of=_status),
     Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=ValueKind.COUNT,
            usual_width=13, of=_restarts),
     Column("cpu", "CPU", 50, align="right", descending=True, kind=ValueKind.CPU, usual_width=5,
-           measured=True, of=lambda one: _amount(one.cpu, one.ask.cpu_limit, millicores)),
+           measured=True,
+           of=lambda subject: _amount(subject.cpu, subject.ask.cpu_limit, millicores)),
     Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=ValueKind.PERCENT,
-           shown=Visibility.WIDE, measured=True, of=lambda one: _percentage(one.cpu, one.ask.cpu)),
+           shown=Visibility.WIDE, measured=True,
+           of=lambda subject: _percentage(subject.cpu, subject.ask.cpu)),
     Column("cpu-limits", "%CPU/L", 46, align="right", descending=True, kind=ValueKind.PERCENT,
            shown=Visibility.WIDE, measured=True,
-           of=lambda one: _percentage(one.cpu, one.ask.cpu_limit)),
+           of=lambda subject: _percentage(subject.cpu, subject.ask.cpu_limit)),
     Column("memory", "MEM", 55, align="right", descending=True, kind=ValueKind.BYTES, usual_width=5,
-           measured=True, of=lambda one: _amount(one.memory, one.ask.memory_limit, mebibytes)),
+           measured=True,
+           of=lambda subject: _amount(subject.memory, subject.ask.memory_limit, mebibytes)),
     Column("memory-requests", "%MEM/R", 45, align="right", descending=True, kind=ValueKind.PERCENT,
            shown=Visibility.WIDE, measured=True,
-           of=lambda one: _percentage(one.memory, one.ask.memory)),
+           of=lambda subject: _percentage(subject.memory, subject.ask.memory)),
     Column("memory-limits", "%MEM/L", 48, align="right", descending=True, kind=ValueKind.PERCENT,
            shown=Visibility.WIDE, measured=True,
-           of=lambda one: _percentage(one.memory, one.ask.memory_limit)),
+           of=lambda subject: _percentage(subject.memory, subject.ask.memory_limit)),
     Column("ip", "IP", 30, maximum=39, usual_width=12, of=_ip),
     Column("ports", "PORTS", 28, maximum=28, shown=Visibility.WIDE,
-           of=lambda one: _muted(_ports(one.pod))),
+           of=lambda subject: _muted(_ports(subject.pod))),
     Column("image", "IMAGE", 35, minimum=12, maximum=48, flexible=True, shown=Visibility.WIDE,
            of=_image),
     Column("qos", "QOS", 25, shown=Visibility.WIDE,
-           of=lambda one: _muted(clean(one.pod.status.qosClass))),
+           of=lambda subject: _muted(clean(subject.pod.status.qosClass))),
     Column("node", "NODE", 20, maximum=32, shown=Visibility.WIDE,
-           of=lambda one: _muted(clean(one.pod.spec.nodeName))),
+           of=lambda subject: _muted(clean(subject.pod.spec.nodeName))),
     Column("source", "SOURCE", 18, shown=Visibility.ON_REQUEST,
-           of=lambda one: _muted("file" if is_mirror(one.pod) else "api")),
+           of=lambda subject: _muted("file" if is_mirror(subject.pod) else "api")),
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
     Column("age", "AGE", 80, align="right", kind=ValueKind.AGE, usual_width=5, of=_age),
     Column("why", "WHY", 85, minimum=24, maximum=40, flexible=True, filling=True, optional=True,
-           of=lambda one: text_field(one.cause, "soft")),
+           of=lambda subject: text_field(subject.cause, "soft")),
 )  # fmt: skip
 _MEASURED_COLUMNS: Final = tuple(
-    (place, column.of) for place, column in enumerate(POD_COLUMNS) if column.measured
+    (index, column.of) for index, column in enumerate(POD_COLUMNS) if column.measured
 )
 _IN_CLUSTERS: Final = {"namespace": 72, "node": 52}
 CLUSTER_COLUMNS: Final = tuple(
@@ -281,8 +285,8 @@ def measured_row(row: Row, usage: Usage | None, ask: RequestsAndLimits) -> Row:
     """Return the row with only the usage cells updated."""
     cells, sort, values = list(row.cells), list(row.sort), list(row.values)
     measured = _Measured(usage.cpu, usage.memory, ask) if usage else _Measured(None, None, ask)
-    for place, of in _MEASURED_COLUMNS:
-        cells[place], sort[place], values[place] = of(measured)
+    for index, of in _MEASURED_COLUMNS:
+        cells[index], sort[index], values[index] = of(measured)
     return replace(row, cells=tuple(cells), sort=tuple(sort), values=tuple(values))
 
 
@@ -302,19 +306,19 @@ def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
     if accepted and not waits_for:
         return None
     word, tone = _MANIFEST_WORDS[state]
-    place, message = place_of(manifest), waits_for or manifest_message(manifest)
+    location, message = place_of(manifest), waits_for or manifest_message(manifest)
     ignored = state is ManifestState.IGNORED
     family = Family.PENDING if accepted else Family.COMPLETED if ignored else Family.ERROR
     fields = {column.key: _empty_field(column) for column in POD_COLUMNS} | {
-        "name": ColumnValue(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
-                      place),
+        "name": ColumnValue(Cell(location, "muted" if tone == "muted" else "name"),
+                            natural_key(location), location),
         "ready": ColumnValue(_BLANK, _NEVER, None),
         "status": ColumnValue(Cell(word, tone), (_FAILING_FIRST.index(family), word[2:]), word[2:]),
     }  # fmt: skip
     return Row(
         MANIFEST_KEY + manifest.metadata.name,
         *in_columns(fields.values()),
-        search=f"{place} {word[2:]} {message}",
+        search=f"{location} {word[2:]} {message}",
         pin=1 if accepted else 2 if ignored else 0,
         tail=Span(message, "muted" if tone == "muted" else ""),
         tail_from=STATUS + 1,
@@ -339,12 +343,12 @@ def shares_row(files: int, pods: int, height: int) -> bool:
 def files_text(files: Sequence[Manifest]) -> str:
     """Return what invalid files mean for their pods."""
     states = Counter(manifest.status.state for manifest in files)
-    words = {
+    texts = {
         ManifestState.INVALID: "invalid, without a pod",
         ManifestState.LAST_GOOD: "invalid, an earlier version runs",
         ManifestState.DUPLICATE: "ignored, another file has the pod",
     }
-    return " · ".join(f"{states[state]} {text}" for state, text in words.items() if states[state])
+    return " · ".join(f"{states[state]} {text}" for state, text in texts.items() if states[state])
 
 
 def files_row(files: Sequence[Manifest], *, expanded: bool) -> Row:

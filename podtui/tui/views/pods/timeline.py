@@ -128,9 +128,9 @@ def _tick(seconds: float) -> str:
 
 def _axis(ticks: tuple[tuple[int, str], ...], room: int, indent: int) -> Line:
     text = ""
-    for place, word in ticks:
-        if place >= len(text) and place + len(word) <= room:
-            text = text.ljust(place) + word + " "
+    for column, word in ticks:
+        if column >= len(text) and column + len(word) <= room:
+            text = text.ljust(column) + word + " "
     return (Span(" " * (indent + 1) + text, "muted"),)
 
 
@@ -141,8 +141,8 @@ def _row(
     glyph, tone = _state(bar)
     left, wide = _place(bar, until, room)
     scale = [" "] * room
-    for place, _ in ticks:
-        scale[place] = "┊"
+    for column, _ in ticks:
+        scale[column] = "┊"
     beyond = bar.open or bar.ended > until + SLACK
     body = ("█" if bar.critical else "░" if bar.keeps_running else "▒") * wide
     if beyond and wide:
@@ -191,9 +191,9 @@ def _notes(start: Waterfall, width: int) -> list[Line]:
             indent=5,
         )
     if start.gone:
-        words = "  ".join(f"{label} {length(took)}" for label, took in start.gone)
+        steps = "  ".join(f"{label} {length(took)}" for label, took in start.gone)
         lines += wrap(
-            (Span("   only in the previous start: ", "key"), Span(words, "soft")), width, indent=5
+            (Span("   only in the previous start: ", "key"), Span(steps, "soft")), width, indent=5
         )
     if start.later:
         lines += [(), (Span(" After readiness", "heading"),)]
@@ -301,8 +301,8 @@ class Waterfall:
     @property
     def critical(self) -> tuple[StepBar, ...]:
         """The critical steps, the longest first."""
-        found = [bar for bar in self.bars if bar.critical]
-        return tuple(sorted(found, key=lambda bar: -bar.seconds))
+        steps = [bar for bar in self.bars if bar.critical]
+        return tuple(sorted(steps, key=lambda bar: -bar.seconds))
 
 
 def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall:
@@ -370,19 +370,19 @@ def _with_wait(
     replaces = over is not None and abs(over - (epoch(start.began) or 0.0)) < 1
     note = "for the previous pod to terminate" if replaces else ""
     wait = StepBar("wait", (StepKind.ADMIT, "wait"), admitted.ended, ended, open=is_open, note=note)
-    place = bars.index(admitted) + 1
-    return (*bars[:place], wait, *bars[place:])
+    index = bars.index(admitted) + 1
+    return (*bars[:index], wait, *bars[index:])
 
 
-def with_pull(found: Waterfall, image: str, amount: str) -> Waterfall:
+def with_pull(start: Waterfall, image: str, amount: str) -> Waterfall:
     """Add the progress of an unfinished image pull to its bar."""
     if not amount:
-        return found
+        return start
     bars = tuple(
         replace(bar, note=amount) if bar.open and bar.key == (StepKind.PULL, image) else bar
-        for bar in found.bars
+        for bar in start.bars
     )
-    return replace(found, bars=bars)
+    return replace(start, bars=bars)
 
 
 def _is_notable(bar: StepBar) -> bool:
@@ -431,8 +431,8 @@ def with_critical_path(bars: Sequence[StepBar], until: float) -> tuple[tuple[Ste
         marked.add(index)
         waited += max(0.0, at - end)
         at = bars[index].began
-    found = tuple(replace(bar, critical=i in marked) for i, bar in enumerate(bars))
-    return found, waited if waited > SLACK else 0.0
+    marked_bars = tuple(replace(bar, critical=i in marked) for i, bar in enumerate(bars))
+    return marked_bars, waited if waited > SLACK else 0.0
 
 
 def totals(bars: Iterable[StepBar]) -> dict[_Key, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference
-from podtui.kubelet.events.recorder import Correlator
+from podtui.events.correlator import Correlator
 
 
 def event(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -72,6 +74,20 @@ def scripted(world: World) -> Scripted:
     return handlers
 
 
+@asynccontextmanager
+async def long_running(world: World) -> AsyncIterator[None]:
+    """Run a kubelet that no longer delays first probes, as it does after its start."""
+    async with world.running():
+        await world.sleep(100.0)
+        yield
+
+
+async def run_pod(world: World, *containers: Container, **fields: Any) -> None:
+    """Add a pod, and wait until its container runs."""
+    world.add(pod("web-n1", "", *containers, **fields))
+    await world.until(world.runs(UID))
+
+
 def probe_totals(world: World) -> dict[str, float]:
     """Return the counters of ``/metrics/probes`` by result."""
     text = world.kubelet.endpoints.probe_prometheus().decode()
@@ -101,11 +117,9 @@ async def test_readiness_changes_in_both_directions() -> None:
     handlers = scripted(world)
     failing = failure("HTTP probe failed with statuscode: 500")
     handlers.outcomes["c", ProbeKind.READINESS] = failing
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=5)
-        world.add(pod("web-n1", "", container(readinessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(readinessProbe=probe))
         await world.sleep(32.0)
         assert not await world.is_ready()
         assert not (await status(world)).ready
@@ -128,11 +142,9 @@ async def test_readiness_changes_in_both_directions() -> None:
 async def test_readiness_is_probed_as_soon_as_the_container_runs() -> None:
     """Readiness does not wait for a period of a minute."""
     world = World(start_delay=1.0)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = Probe(exec=ExecAction(command=("true",)), periodSeconds=60)
-        world.add(pod("web-n1", "", container(readinessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(readinessProbe=probe))
         await world.sleep(1.0)
         assert await world.is_ready()
         assert not await texts(world, "Unhealthy")
@@ -144,12 +156,10 @@ async def test_readiness_as_a_kubelet_did() -> None:
     """
     world = World()
     world.commands["cat /tmp/ok"] = for_eight_seconds
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/tmp/ok", periodSeconds=2, failureThreshold=2)
         script = f"touch /tmp/ok; sleep 8; rm /tmp/ok; {FOREVER}"
-        world.add(pod("web-n1", "", shell(script, readinessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, shell(script, readinessProbe=probe))
         await world.sleep(3.0)
         assert await world.is_ready()
         await world.sleep(4.9)
@@ -167,11 +177,9 @@ async def test_readiness_as_a_kubelet_did() -> None:
 async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
     world = World()
     handlers = scripted(world)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=4, successThreshold=3)
-        world.add(pod("web-n1", "", container(readinessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(readinessProbe=probe))
         await world.sleep(20.0)
         assert await world.is_ready()
         before = handlers.count(ProbeKind.READINESS)
@@ -193,11 +201,9 @@ async def test_readiness_shows_while_the_pods_worker_waits(strict: bool) -> None
     world = World(pull_delay=60.0, strict=strict)
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.READINESS] = failure("no")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1, failureThreshold=1)
-        world.add(pod("web-n1", "", container(readinessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(readinessProbe=probe))
         await world.sleep(3.0)
         both = (container(readinessProbe=probe), container("d", image="big:1"))
         world.replace(UID, pod("web-n1", UID, *both))
@@ -213,8 +219,7 @@ async def test_readiness_is_probed_during_termination() -> None:
     world = World()
     handlers = scripted(world)
     world.behaviours["c"] = Behaviour(term_after=10.0)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         liveness, readiness = cat("/", periodSeconds=1), cat("/r", periodSeconds=1)
         world.add(pod("web-n1", "", container(readinessProbe=readiness, livenessProbe=liveness)))
         await world.until(lambda: handlers.count(ProbeKind.LIVENESS) > 2)
@@ -239,8 +244,7 @@ async def test_liveness_restarts_at_its_threshold() -> None:
     world = World()
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.LIVENESS] = failure("no")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1, failureThreshold=3)
         world.add(pod("web-n1", "", container(livenessProbe=probe)))
         await world.until(lambda: len(world.containers(UID)) == 2)
@@ -256,8 +260,7 @@ async def test_liveness_as_a_kubelet_did() -> None:
     """Golden case liveness-fail: each restart some 10 s after a start, at the second failure."""
     world = World()
     world.commands["cat /tmp/ok"] = for_eight_seconds
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/tmp/ok", periodSeconds=2, failureThreshold=2)
         script = f"touch /tmp/ok; sleep 8; rm /tmp/ok; {FOREVER}"
         world.add(pod("web-n1", "", shell(script, livenessProbe=probe), grace=5))
@@ -279,8 +282,7 @@ async def test_liveness_of_the_only_container_under_never() -> None:
     """Case 62, second part: the whole pod ends."""
     world = World()
     scripted(world).outcomes["c", ProbeKind.LIVENESS] = failure("no")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1)
         world.behaviours["c"] = Behaviour(term_code=143)
         world.add(pod("web-n1", "", container(livenessProbe=probe), policy="Never"))
@@ -292,8 +294,7 @@ async def test_liveness_of_one_of_two_under_never() -> None:
     """Case 62, third part."""
     world = World()
     scripted(world).outcomes["c", ProbeKind.LIVENESS] = failure("no")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1)
         both = (container(livenessProbe=probe), container("d"))
         world.add(pod("web-n1", "", *both, policy="Never"))
@@ -320,8 +321,7 @@ async def test_case_62_the_third_failure_kills(
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.LIVENESS] = failure("no")
     hook = Lifecycle(preStop=LifecycleHandler(exec=ExecAction(command=("sleep", "5"))))
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1, failureThreshold=3)
         dies = FOREVER.replace("exit 0", "exit 143")
         probed = shell(dies, livenessProbe=probe, lifecycle=hook)
@@ -343,8 +343,7 @@ async def test_a_failed_liveness_probe_pauses_until_the_restart() -> None:
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.LIVENESS] = failure("no")
     world.behaviours["c"] = Behaviour(term_after=20.0)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1, failureThreshold=2)
         world.add(pod("web-n1", "", container(livenessProbe=probe)))
         await world.until(lambda: handlers.count(ProbeKind.LIVENESS) == 2)
@@ -356,11 +355,9 @@ async def test_the_probes_grace_period_overrides_the_pods() -> None:
     world = World()
     scripted(world).outcomes["c", ProbeKind.LIVENESS] = failure("no")
     world.behaviours["c"] = Behaviour(ignores_term=True)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1, failureThreshold=1, terminationGracePeriodSeconds=2)
-        world.add(pod("web-n1", "", container(livenessProbe=probe), grace=60))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(livenessProbe=probe), grace=60)
         first = world.containers(UID)[0].id
         took = await world.until(lambda: first not in {c.id for c in world.running_containers(UID)})
         assert 1.9 < took < 4.0
@@ -368,11 +365,9 @@ async def test_the_probes_grace_period_overrides_the_pods() -> None:
 
 async def test_an_exec_probe_that_times_out() -> None:
     world = World()
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = Probe(exec=ExecAction(command=("sleep", "5")), timeoutSeconds=1, periodSeconds=30)
-        world.add(pod("web-n1", "", shell(FOREVER, livenessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, shell(FOREVER, livenessProbe=probe))
         await world.sleep(35.0)
         assert await texts(world, "Unhealthy") == [
             'Liveness probe failed: command timed out: "sleep 5" timed out after 1s'
@@ -382,11 +377,9 @@ async def test_an_exec_probe_that_times_out() -> None:
 async def test_the_first_probe_waits_for_its_delay() -> None:
     world = World()
     handlers = scripted(world)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=2, initialDelaySeconds=9)
-        world.add(pod("web-n1", "", container(livenessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(livenessProbe=probe))
         await world.sleep(8.9)
         assert not handlers.calls
         await world.sleep(2.1)
@@ -400,13 +393,11 @@ async def test_startup_that_never_succeeds() -> None:
     """Case 63, golden case startup-fail."""
     world = World()
     world.commands["cat /tmp/up"] = no_file("/tmp/up")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         startup = cat("/tmp/up", periodSeconds=2, failureThreshold=3)
         liveness = cat("/tmp/alive", periodSeconds=1, failureThreshold=1)
         script = shell(FOREVER, startupProbe=startup, livenessProbe=liveness)
-        world.add(pod("web-n1", "", script, grace=5))
-        await world.until(world.runs(UID))
+        await run_pod(world, script, grace=5)
         for _ in range(40):
             await world.sleep(0.5)
             assert not (await status(world)).started
@@ -422,13 +413,11 @@ async def test_other_probes_start_after_startup_succeeded() -> None:
     """Golden case startup-ok: three failures, started, ready at once."""
     world = World(start_delay=0.5)
     world.commands["cat /tmp/up"] = lambda age: ends() if age >= 6.0 else no_file("/tmp/up")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         startup = cat("/tmp/up", periodSeconds=2, failureThreshold=10)
         readiness = Probe(exec=ExecAction(command=("true",)), periodSeconds=2)
         script = f"sleep 6; touch /tmp/up; {FOREVER}"
-        world.add(pod("web-n1", "", shell(script, startupProbe=startup, readinessProbe=readiness)))
-        await world.until(world.runs(UID))
+        await run_pod(world, shell(script, startupProbe=startup, readinessProbe=readiness))
         await world.sleep(5.5)
         assert not (await status(world)).started
         assert not await world.is_ready()
@@ -444,13 +433,11 @@ async def test_the_startup_probe_of_a_sidecar_blocks_the_others() -> None:
     world = World()
     handlers = scripted(world)
     handlers.outcomes["side", ProbeKind.STARTUP] = failure("not yet")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1, failureThreshold=100)
         side = container("side", restartPolicy="Always", startupProbe=probe)
         world.behaviours["later"] = Behaviour(exit_after=2.0)
-        world.add(pod("web-n1", "", init=(side, container("later"))))
-        await world.until(world.runs(UID))
+        await run_pod(world, init=(side, container("later")))
         await world.sleep(10.0)
         assert [c.name for c in world.containers(UID)] == ["side"]
         assert not (await world.status()).initContainerStatuses[0].started
@@ -470,11 +457,9 @@ async def test_an_internal_error_is_tried_three_times_and_ignored() -> None:
     world = World()
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.LIVENESS] = ProbeOutcome(ProbeVerdict.ERROR, "cannot ask")
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=10, failureThreshold=1)
-        world.add(pod("web-n1", "", container(livenessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(livenessProbe=probe))
         await world.sleep(10.5)
         assert handlers.count(ProbeKind.LIVENESS) == 3
         assert await texts(world, "Unhealthy") == [
@@ -489,10 +474,8 @@ async def test_a_warning_is_reported_and_counts_as_success() -> None:
     world = World()
     text = "Probe terminated redirects, Response body: see there"
     scripted(world).outcomes["c", ProbeKind.READINESS] = ProbeOutcome(ProbeVerdict.WARNING, text)
-    async with world.running():
-        await world.sleep(100.0)
-        world.add(pod("web-n1", "", container(readinessProbe=cat("/"))))
-        await world.until(world.runs(UID))
+    async with long_running(world):
+        await run_pod(world, container(readinessProbe=cat("/")))
         await world.sleep(1.0)
         assert await world.is_ready()
         assert await texts(world, "ProbeWarning") == [f"Readiness probe warning: {text}"]
@@ -501,12 +484,10 @@ async def test_a_warning_is_reported_and_counts_as_success() -> None:
 
 async def test_a_lost_engine_does_not_fail_probes() -> None:
     world = World()
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = Probe(exec=ExecAction(command=("true",)), periodSeconds=1, failureThreshold=1)
         both = shell(FOREVER, livenessProbe=probe, readinessProbe=probe)
-        world.add(pod("web-n1", "", both))
-        await world.until(world.runs(UID))
+        await run_pod(world, both)
         await world.sleep(3.0)
         world.runtime.stop_engine()
         await world.sleep(20.0)
@@ -530,8 +511,7 @@ async def test_a_crashed_handler_does_not_end_the_others() -> None:
     world = World()
     handlers = Broken()
     world.use_probes(handlers)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1)
         world.add(
             pod("web-n1", "", container(livenessProbe=probe), container("d", livenessProbe=probe))
@@ -550,8 +530,7 @@ async def test_a_new_kubelet_spreads_its_probes() -> None:
     handlers = scripted(world)
     async with world.running():
         probe = cat("/", periodSeconds=10)
-        world.add(pod("web-n1", "", container(livenessProbe=probe)))
-        await world.until(world.runs(UID))
+        await run_pod(world, container(livenessProbe=probe))
         await world.sleep(4.5)
         assert not handlers.calls
         await world.sleep(1.0)
@@ -573,8 +552,7 @@ async def test_slow_probes_keep_their_period() -> None:
             return SUCCESS
 
     world.use_probes(Slow())
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         probe = cat("/", periodSeconds=1, timeoutSeconds=3)
         world.add(pod("web-n1", "", container(livenessProbe=probe)))
         await world.sleep(8.5)
@@ -585,13 +563,11 @@ async def test_slow_probes_keep_their_period() -> None:
 async def test_a_restarted_kubelet_does_not_make_pods_unready() -> None:
     """Case 93: the recorded state of this container is valid until a probe changes it."""
     world = World()
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         startup = Probe(exec=ExecAction(command=("true",)), periodSeconds=1)
         readiness = cat("/tmp/ok", periodSeconds=2)
         script = shell(f"touch /tmp/ok; {FOREVER}", startupProbe=startup, readinessProbe=readiness)
-        world.add(pod("web-n1", "", script))
-        await world.until(world.runs(UID))
+        await run_pod(world, script)
         await world.sleep(5.0)
         assert await world.is_ready()
         await world.stop_kubelet()
@@ -607,8 +583,7 @@ async def test_an_edited_probe_takes_effect() -> None:
     """With a fixed UID the container keeps running with the new probe."""
     world = World()
     handlers = scripted(world)
-    async with world.running():
-        await world.sleep(100.0)
+    async with long_running(world):
         world.add(pod("web-n1", "abc", container(livenessProbe=cat("/", periodSeconds=1))))
         await world.until(lambda: handlers.count(ProbeKind.LIVENESS) == 3)
         world.add(pod("web-n1", "abc", container(readinessProbe=cat("/", periodSeconds=1))))

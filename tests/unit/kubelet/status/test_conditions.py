@@ -16,7 +16,7 @@ RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "value
 
 
 def reasons(pod, statuses, phase="Pending"):
-    found = pod_conditions(
+    conditions = pod_conditions(
         pod,
         statuses,
         phase=phase,
@@ -25,7 +25,10 @@ def reasons(pod, statuses, phase="Pending"):
         previous=(),
         now=at(0),
     )
-    return {one.type: (one.status, one.reason, one.message) for one in found}
+    return {
+        condition.type: (condition.status, condition.reason, condition.message)
+        for condition in conditions
+    }
 
 
 def statuses(pod, *containers, previous=None, waiting=None):
@@ -36,23 +39,23 @@ def statuses(pod, *containers, previous=None, waiting=None):
 
 
 def test_without_any_status():
-    found = reasons(make_pod(init=(ctr("i"),)), ())
-    assert found["Initialized"] == ("False", "UnknownContainerStatuses", "")
-    assert found["ContainersReady"] == found["Ready"]
-    assert found["Ready"] == ("False", "UnknownContainerStatuses", "")
+    conditions = reasons(make_pod(init=(ctr("i"),)), ())
+    assert conditions["Initialized"] == ("False", "UnknownContainerStatuses", "")
+    assert conditions["ContainersReady"] == conditions["Ready"]
+    assert conditions["Ready"] == ("False", "UnknownContainerStatuses", "")
 
 
 def test_with_some_statuses_missing():
     pod = make_pod(ctr("a"), ctr("b"), init=(ctr("i"), ctr("j")))
-    known = statuses(pod)
-    some = (known.initContainerStatuses[0], known.containerStatuses[0])
-    found = reasons(pod, some)
-    assert found["Initialized"] == (
+    complete = statuses(pod)
+    some = (complete.initContainerStatuses[0], complete.containerStatuses[0])
+    conditions = reasons(pod, some)
+    assert conditions["Initialized"] == (
         "False",
         "ContainersNotInitialized",
         "containers with unknown status: [j], containers with incomplete status: [i]",
     )
-    assert found["ContainersReady"] == (
+    assert conditions["ContainersReady"] == (
         "False",
         "ContainersNotReady",
         "containers with unknown status: [b], containers with unready status: [a]",
@@ -64,15 +67,15 @@ def test_with_some_statuses_missing():
 )
 def test_restarting_all_at_the_end(phase, reason):
     pod = make_pod(ctr(restartPolicy="Never", restartPolicyRules=[RULE]))
-    found = reasons(pod, (), phase)
-    assert found["AllContainersRestarting"] == ("False", reason, "")
+    conditions = reasons(pod, (), phase)
+    assert conditions["AllContainersRestarting"] == ("False", reason, "")
 
 
 def test_conditions_carry_the_generation():
     pod = make_pod(metadata={"generation": 3})
-    found = statuses(pod, up())
-    assert found.observedGeneration == 3
-    assert {one.observedGeneration for one in found.conditions} == {3}
+    status = statuses(pod, up())
+    assert status.observedGeneration == 3
+    assert {condition.observedGeneration for condition in status.conditions} == {3}
     assert statuses(make_pod(), up()).observedGeneration is None
 
 
@@ -90,9 +93,9 @@ def test_a_sidecar_that_never_ran_keeps_the_pod_pending(make):
 def test_a_sidecar_in_back_off_does_not_keep_the_pod_pending():
     pod = make_pod(init=(sidecar(),))
     waiting = {"side": ("CrashLoopBackOff", "…")}
-    found = statuses(pod, up(), down("side", 1), waiting=waiting)
-    assert found.phase == "Running"
-    assert found.initContainerStatuses[0].state.waiting is not None
+    status = statuses(pod, up(), down("side", 1), waiting=waiting)
+    assert status.phase == "Running"
+    assert status.initContainerStatuses[0].state.waiting is not None
 
 
 def test_case_60_an_init_container_that_was_removed_does_not_fail_the_pod():
@@ -135,6 +138,6 @@ def test_an_annotation_without_a_valid_time_is_ignored():
 
 def test_reasons_are_kept_while_the_phase_is_unchanged():
     before = PodStatus(phase="Running", reason="Why", message="because")
-    found = statuses(make_pod(), up(), previous=before)
-    assert (found.reason, found.message) == ("Why", "because")
+    status = statuses(make_pod(), up(), previous=before)
+    assert (status.reason, status.message) == ("Why", "because")
     assert statuses(make_pod(), previous=before).reason == ""

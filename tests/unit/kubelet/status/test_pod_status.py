@@ -57,22 +57,22 @@ def status(
     node: NodeContext | None = None,
     **fields: Any,
 ) -> PodStatus:
-    known = PodView(observed=observed, probes=view or ProbeView(), **fields)
-    return pod_status(pod, known, node or NodeContext(), now=at(now), terminal=terminal)
+    pod_view = PodView(observed=observed, probes=view or ProbeView(), **fields)
+    return pod_status(pod, pod_view, node or NodeContext(), now=at(now), terminal=terminal)
 
 
-def wire(found: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(found))
+def wire(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def condition(found: PodStatus, kind: str) -> tuple[str, str, str]:
-    one = next(one for one in found.conditions if one.type == kind)
-    return one.status, one.reason, one.message
+def condition(result: PodStatus, kind: str) -> tuple[str, str, str]:
+    entry = next(entry for entry in result.conditions if entry.type == kind)
+    return entry.status, entry.reason, entry.message
 
 
-def one_of(found: PodStatus, name: str = "c") -> Any:
-    every = (*found.initContainerStatuses, *found.containerStatuses)
-    return next(one for one in every if one.name == name)
+def container_of(result: PodStatus, name: str = "c") -> Any:
+    every = (*result.initContainerStatuses, *result.containerStatuses)
+    return next(container for container in every if container.name == name)
 
 
 # --- as a kubelet reported it (the README of the recordings says how)
@@ -136,13 +136,13 @@ def test_golden_plain():
 
 def test_golden_before_anything_runs():
     pod = make_pod(ctr("main", volumeMounts=[{"name": "d", "mountPath": "/d"}]))
-    found = status(pod, seen(sandboxes=()))
-    assert found.phase == "Pending"
-    assert condition(found, "PodReadyToStartContainers") == ("False", "", "")
-    assert condition(found, "Initialized") == ("True", "", "")
+    result = status(pod, seen(sandboxes=()))
+    assert result.phase == "Pending"
+    assert condition(result, "PodReadyToStartContainers") == ("False", "", "")
+    assert condition(result, "Initialized") == ("True", "", "")
     unready = ("False", "ContainersNotReady", "containers with unready status: [main]")
-    assert condition(found, "Ready") == condition(found, "ContainersReady") == unready
-    assert wire(found.containerStatuses) == [
+    assert condition(result, "Ready") == condition(result, "ContainersReady") == unready
+    assert wire(result.containerStatuses) == [
         {
             "name": "main",
             "state": {"waiting": {"reason": "ContainerCreating"}},
@@ -159,32 +159,32 @@ def test_golden_before_anything_runs():
 
 def test_golden_init_fail():
     pod = make_pod(ctr("main"), init=(ctr("init-a"), ctr("init-b")))
-    found = status(
+    result = status(
         pod,
         seen(down("init-a", 3, count=3), down("init-a", 3, count=2)),
     )
-    assert found.phase == "Pending"
-    assert condition(found, "Initialized") == (
+    assert result.phase == "Pending"
+    assert condition(result, "Initialized") == (
         "False",
         "ContainersNotInitialized",
         "containers with incomplete status: [init-a init-b]",
     )
-    assert condition(found, "Ready") == (
+    assert condition(result, "Ready") == (
         "False",
         "ContainersNotReady",
         "containers with unready status: [main]",
     )
-    first, second = found.initContainerStatuses
+    first, second = result.initContainerStatuses
     assert first.state.terminated is not None
     assert first.lastState.terminated is not None
     assert (first.restartCount, first.ready, first.started) == (3, False, False)
     assert wire(second.state) == {"waiting": {"reason": "PodInitializing"}}
-    assert wire(one_of(found, "main").state) == {"waiting": {"reason": "PodInitializing"}}
+    assert wire(container_of(result, "main").state) == {"waiting": {"reason": "PodInitializing"}}
 
 
 def test_golden_init_ok_while_the_first_runs():
-    found = status(make_pod(init=(ctr("init-a"), ctr("init-b"))), seen(up("init-a")))
-    first = found.initContainerStatuses[0]
+    result = status(make_pod(init=(ctr("init-a"), ctr("init-b"))), seen(up("init-a")))
+    first = result.initContainerStatuses[0]
     assert (first.ready, first.started) == (False, True)
     done = status(make_pod(init=(ctr("init-a"),)), seen(up(), down("init-a")))
     first = done.initContainerStatuses[0]
@@ -194,43 +194,46 @@ def test_golden_init_ok_while_the_first_runs():
 
 def test_golden_sidecar():
     pod = make_pod(ctr("main"), init=(sidecar(), ctr("init-b")))
-    found = status(pod, seen(up("main"), up("side"), down("init-b")))
-    assert found.phase == "Running"
-    assert condition(found, "Ready") == ("True", "", "")
-    assert [(one.name, one.ready, one.started) for one in found.initContainerStatuses] == [
+    result = status(pod, seen(up("main"), up("side"), down("init-b")))
+    assert result.phase == "Running"
+    assert condition(result, "Ready") == ("True", "", "")
+    assert [
+        (container.name, container.ready, container.started)
+        for container in result.initContainerStatuses
+    ] == [
         ("side", True, True),
         ("init-b", True, False),
     ]
 
 
 def test_golden_liveness_fail_in_back_off():
-    words = "back-off 20s restarting failed container=c pod=web-n1_default(u1)"
-    found = status(make_pod(), seen(down(count=3)), waiting={"c": ("CrashLoopBackOff", words)})
-    assert found.phase == "Running"
-    one = one_of(found)
-    assert wire(one.state) == {"waiting": {"reason": "CrashLoopBackOff", "message": words}}
-    assert one.lastState.terminated.exitCode == 0
-    assert (one.restartCount, one.ready, one.started) == (3, False, False)
-    assert one.containerID == "docker://c-3"
+    message = "back-off 20s restarting failed container=c pod=web-n1_default(u1)"
+    result = status(make_pod(), seen(down(count=3)), waiting={"c": ("CrashLoopBackOff", message)})
+    assert result.phase == "Running"
+    container = container_of(result)
+    assert wire(container.state) == {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    assert container.lastState.terminated.exitCode == 0
+    assert (container.restartCount, container.ready, container.started) == (3, False, False)
+    assert container.containerID == "docker://c-3"
 
 
 def test_golden_oom_and_its_resources():
     limits = {"limits": {"memory": "32Mi"}, "requests": {"memory": "32Mi"}}
     pod = make_pod(ctr(resources=limits))
     end = {"reason": "OOMKilled"}
-    found = status(pod, seen(down("c", 137, count=2, **end), down("c", 137, count=1, **end)))
-    one = one_of(found)
-    assert found.phase == "Running"
-    assert found.qosClass == "Burstable"
-    assert one.state.terminated.reason == one.lastState.terminated.reason == "OOMKilled"
-    assert wire(one.resources) == wire(found.resources) == limits
-    assert one.allocatedResources == found.allocatedResources == {"memory": "32Mi"}
+    result = status(pod, seen(down("c", 137, count=2, **end), down("c", 137, count=1, **end)))
+    container = container_of(result)
+    assert result.phase == "Running"
+    assert result.qosClass == "Burstable"
+    assert container.state.terminated.reason == container.lastState.terminated.reason == "OOMKilled"
+    assert wire(container.resources) == wire(result.resources) == limits
+    assert container.allocatedResources == result.allocatedResources == {"memory": "32Mi"}
 
 
 def test_golden_mounts_of_a_reader():
     mounts = [{"name": "d", "mountPath": "/d", "readOnly": True}]
-    found = status(make_pod(ctr(volumeMounts=mounts)), seen(up()))
-    assert wire(one_of(found).volumeMounts) == [
+    result = status(make_pod(ctr(volumeMounts=mounts)), seen(up()))
+    assert wire(container_of(result).volumeMounts) == [
         {"name": "d", "mountPath": "/d", "readOnly": True, "recursiveReadOnly": "Disabled"}
     ]
 
@@ -248,19 +251,19 @@ def test_golden_mounts_of_a_reader():
 )
 def test_recursive_read_only_status_of_a_mount(mode, supported, shown):
     mount = {"name": "d", "mountPath": "/d", "readOnly": True, "recursiveReadOnly": mode}
-    found = status(
+    result = status(
         make_pod(ctr(volumeMounts=[mount])),
         seen(up()),
         node=NodeContext(recursive_read_only=supported),
     )
-    assert one_of(found).volumeMounts[0].recursiveReadOnly == shown
+    assert container_of(result).volumeMounts[0].recursiveReadOnly == shown
 
 
 def test_golden_nonroot():
     waiting = {"c": ("CreateContainerConfigError", "container has runAsNonRoot and …")}
-    found = status(make_pod(), seen(), waiting=waiting)
-    assert found.phase == "Pending"
-    assert wire(one_of(found)) == {
+    result = status(make_pod(), seen(), waiting=waiting)
+    assert result.phase == "Pending"
+    assert wire(container_of(result)) == {
         "name": "c",
         "state": {
             "waiting": {
@@ -292,14 +295,14 @@ def test_golden_ends(case):
         terminal=True,
     )
     assert ended.phase == last.phase == ("Failed" if code else "Succeeded")
-    assert one_of(ended).state.terminated.message == "boom\n"
+    assert container_of(ended).state.terminated.message == "boom\n"
     reason = "PodFailed" if code else "PodCompleted"
     assert condition(last, "Ready") == ("False", reason, "")
     assert condition(last, "ContainersReady") == ("False", reason, "")
     assert condition(last, "Initialized") == ("True", "" if code else "PodCompleted", "")
     assert condition(last, "PodReadyToStartContainers") == ("False", "", "")
     assert last.podIP == "10.0.0.7"
-    assert one_of(last).state.terminated.reason == ("Error" if code else "Completed")
+    assert container_of(last).state.terminated.reason == ("Error" if code else "Completed")
 
 
 # --- phase
@@ -329,9 +332,9 @@ def test_phase_of_two_containers(policy, containers, expected):
 def test_case_41_one_container_runs_and_one_never_started():
     pod = make_pod(ctr("a"), ctr("b"))
     waiting = {"b": ("ImagePullBackOff", 'Back-off pulling image "x"')}
-    found = status(pod, seen(up("a")), waiting=waiting)
-    assert found.phase == "Pending"
-    assert condition(found, "Ready") == (
+    result = status(pod, seen(up("a")), waiting=waiting)
+    assert result.phase == "Pending"
+    assert condition(result, "Ready") == (
         "False",
         "ContainersNotReady",
         "containers with unready status: [b]",
@@ -345,9 +348,9 @@ def test_case_36_all_in_back_off_is_running():
 
 def test_case_52_init_failed_permanently():
     pod = make_pod(init=(ctr("i"),), restartPolicy="Never")
-    found = status(pod, seen(down("i", 1)))
-    assert found.phase == "Failed"
-    assert condition(found, "Ready") == ("False", "PodFailed", "")
+    result = status(pod, seen(down("i", 1)))
+    assert result.phase == "Failed"
+    assert condition(result, "Ready") == ("False", "PodFailed", "")
     back_off = {"i": ("CrashLoopBackOff", "…")}
     pod = make_pod(init=(ctr("i"),))
     again = status(pod, seen(down("i", 1, count=2)), waiting=back_off)
@@ -371,8 +374,8 @@ def test_case_53_a_sidecar_that_has_not_started_keeps_the_pod_pending():
 
 @pytest.mark.parametrize(("static", "phase"), [(True, "Running"), (False, "Failed")])
 def test_the_final_status_of_a_removed_pod(static, phase):
-    found = status(make_pod(static=static), seen(down("c", 137)), terminal=True)
-    assert found.phase == phase
+    result = status(make_pod(static=static), seen(down("c", 137)), terminal=True)
+    assert result.phase == phase
 
 
 def test_case_59_restart_rules_determine_the_phase():
@@ -397,14 +400,14 @@ def test_a_terminal_phase_is_kept(phase, makers, policy, terminal):
     pod = make_pod(ctr("a"), ctr("b"), restartPolicy=policy)
     containers = [make(name) for make, name in zip(makers, "ab", strict=False)]
     before = PodStatus(phase=phase, reason="Why", message="because")
-    found = status(pod, seen(*containers), previous=before, terminal=terminal)
-    assert (found.phase, found.reason, found.message) == (phase, "Why", "because")
+    result = status(pod, seen(*containers), previous=before, terminal=terminal)
+    assert (result.phase, result.reason, result.message) == (phase, "Why", "because")
 
 
 def test_a_terminal_phase_of_the_source_is_kept():
     pod = make_pod(status={"phase": "Failed", "reason": "Evicted"})
-    found = status(pod, seen(up()))
-    assert (found.phase, found.reason) == ("Failed", "Evicted")
+    result = status(pod, seen(up()))
+    assert (result.phase, result.reason) == ("Failed", "Evicted")
 
 
 # --- deadline
@@ -414,13 +417,13 @@ def test_case_24_the_deadline():
     pod = make_pod(activeDeadlineSeconds=5)
     before = status(pod, seen(up()), now=0)
     assert status(pod, seen(up()), previous=before, now=4.9).phase == "Running"
-    found = status(pod, seen(up()), previous=before, now=5)
-    assert (found.phase, found.reason, found.message) == (
+    result = status(pod, seen(up()), previous=before, now=5)
+    assert (result.phase, result.reason, result.message) == (
         "Failed",
         "DeadlineExceeded",
         "Pod was active on the node longer than the specified deadline",
     )
-    after = status(pod, seen(down()), previous=found, now=9)
+    after = status(pod, seen(down()), previous=result, now=9)
     assert (after.phase, after.reason) == ("Failed", "DeadlineExceeded")
     assert condition(after, "Ready") == ("False", "PodFailed", "")
 
@@ -445,108 +448,112 @@ def test_pods_without_a_deadline():
 
 
 def test_created_is_waiting_without_a_reason():
-    assert wire(one_of(status(make_pod(), seen(created()))).state) == {"waiting": {}}
+    assert wire(container_of(status(make_pod(), seen(created()))).state) == {"waiting": {}}
 
 
 def test_a_crash_shows_as_terminated_until_a_failed_start_is_known():
-    one = one_of(status(make_pod(), seen(down("c", 1))))
-    assert one.state.terminated.exitCode == 1
-    assert wire(one.lastState) == {}
+    container = container_of(status(make_pod(), seen(down("c", 1))))
+    assert container.state.terminated.exitCode == 1
+    assert wire(container.lastState) == {}
 
 
 def test_a_failed_start_began_at_the_zero_time():
     failed = down("c", 128, reason="StartError", started_at=None)
-    found = wire(one_of(status(make_pod(), seen(failed))).state)["terminated"]
-    assert (found["reason"], found["startedAt"]) == ("StartError", "1970-01-01T00:00:00Z")
+    terminated = wire(container_of(status(make_pod(), seen(failed))).state)["terminated"]
+    assert (terminated["reason"], terminated["startedAt"]) == ("StartError", "1970-01-01T00:00:00Z")
     assert (
-        found["finishedAt"]
-        == wire(one_of(status(make_pod(), seen(down()))).state)["terminated"]["finishedAt"]
+        terminated["finishedAt"]
+        == wire(container_of(status(make_pod(), seen(down()))).state)["terminated"]["finishedAt"]
     )
 
 
 def test_a_running_container_hides_failures_of_earlier_starts():
-    one = one_of(status(make_pod(), seen(up()), waiting={"c": ("CrashLoopBackOff", "x")}))
-    assert one.state.running is not None
+    container = container_of(
+        status(make_pod(), seen(up()), waiting={"c": ("CrashLoopBackOff", "x")})
+    )
+    assert container.state.running is not None
 
 
 def test_a_container_that_is_not_restarted_hides_start_failures():
     pod = make_pod(restartPolicy="Never")
-    one = one_of(status(pod, seen(down("c", 1)), waiting={"c": ("CrashLoopBackOff", "x")}))
-    assert one.state.terminated is not None
+    container = container_of(
+        status(pod, seen(down("c", 1)), waiting={"c": ("CrashLoopBackOff", "x")})
+    )
+    assert container.state.terminated is not None
 
 
 def test_a_running_container_that_disappeared():
     pod = make_pod()
     before = status(pod, seen(up(count=2)))
-    one = one_of(status(pod, seen(), previous=before))
-    assert wire(one.state) == {"waiting": {"reason": "ContainerCreating"}}
-    assert one.lastState.terminated.exitCode == 137
-    assert one.lastState.terminated.reason == "ContainerStatusUnknown"
-    assert one.lastState.terminated.message == (
+    container = container_of(status(pod, seen(), previous=before))
+    assert wire(container.state) == {"waiting": {"reason": "ContainerCreating"}}
+    assert container.lastState.terminated.exitCode == 137
+    assert container.lastState.terminated.reason == "ContainerStatusUnknown"
+    assert container.lastState.terminated.message == (
         "The container could not be located when the pod was deleted."
         "  The container used to be Running"
     )
-    assert one.restartCount == 3
-    again = one_of(status(pod, seen(), previous=status(pod, seen(), previous=before)))
+    assert container.restartCount == 3
+    again = container_of(status(pod, seen(), previous=status(pod, seen(), previous=before)))
     assert again.restartCount == 3
 
 
 def test_the_end_of_a_removed_container_is_kept():
     pod = make_pod(restartPolicy="Never")
     before = status(pod, seen(down("c", 3)))
-    found = status(pod, seen(), previous=before)
-    assert one_of(found).state.terminated.exitCode == 3
-    assert found.phase == "Failed"
+    result = status(pod, seen(), previous=before)
+    assert container_of(result).state.terminated.exitCode == 3
+    assert result.phase == "Failed"
 
 
 def test_unknown_after_running():
     pod = make_pod()
     before = status(pod, seen(up(count=1)))
-    one = one_of(status(pod, seen(unknown(count=1)), previous=before))
-    assert one.state.terminated.exitCode == 137
-    assert one.state.terminated.message == (
+    container = container_of(status(pod, seen(unknown(count=1)), previous=before))
+    assert container.state.terminated.exitCode == 137
+    assert container.state.terminated.message == (
         "The container could not be located when the pod was terminated"
     )
-    assert one.restartCount == 2
+    assert container.restartCount == 2
 
 
 def test_unknown_from_the_start_is_waiting():
-    assert wire(one_of(status(make_pod(), seen(unknown()))).state) == {"waiting": {}}
+    assert wire(container_of(status(make_pod(), seen(unknown()))).state) == {"waiting": {}}
 
 
 def test_case_57_a_removed_init_container_counts_as_done():
-    found = status(make_pod(init=(ctr("i"),)), seen(up()))
-    one = one_of(found, "i")
-    assert one.state.terminated.exitCode == 0
-    assert one.state.terminated.reason == "Completed"
-    assert one.state.terminated.message == (
+    result = status(make_pod(init=(ctr("i"),)), seen(up()))
+    container = container_of(result, "i")
+    assert container.state.terminated.exitCode == 0
+    assert container.state.terminated.reason == "Completed"
+    assert container.state.terminated.message == (
         "Unable to get init container status from container runtime and pod has been"
         " initialized, treat it as exited normally"
     )
-    assert one.ready
-    assert condition(found, "Ready") == ("True", "", "")
-    vanished = one_of(status(make_pod(init=(sidecar(),)), seen(up())), "side")
+    assert container.ready
+    assert condition(result, "Ready") == ("True", "", "")
+    vanished = container_of(status(make_pod(init=(sidecar(),)), seen(up())), "side")
     assert vanished.state.waiting is not None
 
 
 def test_regular_statuses_are_by_name_and_init_ones_as_written():
     pod = make_pod(ctr("b"), ctr("a"), init=(ctr("z"), ctr("y")))
-    found = status(pod, seen())
-    assert [one.name for one in found.containerStatuses] == ["a", "b"]
-    assert [one.name for one in found.initContainerStatuses] == ["z", "y"]
+    result = status(pod, seen())
+    assert [container.name for container in result.containerStatuses] == ["a", "b"]
+    assert [container.name for container in result.initContainerStatuses] == ["z", "y"]
 
 
 def test_last_state_survives_its_container():
     pod = make_pod()
     before = status(pod, seen(up(count=1), down("c", 5)))
-    one = one_of(status(pod, seen(up(count=1)), previous=before))
-    assert one.lastState.terminated.exitCode == 5
+    container = container_of(status(pod, seen(up(count=1)), previous=before))
+    assert container.lastState.terminated.exitCode == 5
 
 
 def test_messages_share_12_kib():
     pod = make_pod(ctr("a"), ctr("b"), init=(ctr("i"),))
-    found = status(pod, seen(down("a", 1, message="é" * 4096), down("i"), up("b")))
-    message = one_of(found, "a").state.terminated.message
+    result = status(pod, seen(down("a", 1, message="é" * 4096), down("i"), up("b")))
+    message = container_of(result, "a").state.terminated.message
     assert len(message.encode()) == 4096
     assert set(message) == {"é"}
 
@@ -575,21 +582,21 @@ def test_messages_share_12_kib():
     ],
 )
 def test_ready_and_started(probe, view, ready, started):
-    one = one_of(status(make_pod(ctr(**probe)), seen(up()), probes(**view)))
-    assert (one.ready, one.started) == (ready, started)
+    container = container_of(status(make_pod(ctr(**probe)), seen(up()), probes(**view)))
+    assert (container.ready, container.started) == (ready, started)
 
 
 def test_a_stopped_container_is_neither_ready_nor_started():
     view = probes(startup={"c-0": "Success"}, readiness={"c-0": "Success"})
-    one = one_of(status(make_pod(ctr(readinessProbe=PROBE)), seen(down()), view))
-    assert (one.ready, one.started) == (False, False)
+    container = container_of(status(make_pod(ctr(readinessProbe=PROBE)), seen(down()), view))
+    assert (container.ready, container.started) == (False, False)
 
 
 def test_a_started_container_stays_so_without_a_result():
     pod = make_pod(ctr(startupProbe=PROBE))
     before = status(pod, seen(up()), probes(startup={"c-0": "Success"}))
-    assert one_of(status(pod, seen(up()), previous=before)).started
-    assert not one_of(status(pod, seen(up(count=1)), previous=before)).started
+    assert container_of(status(pod, seen(up()), previous=before)).started
+    assert not container_of(status(pod, seen(up(count=1)), previous=before)).started
 
 
 # --- conditions
@@ -601,7 +608,7 @@ def test_conditions_keep_their_time_until_their_status_changes():
     same = status(pod, seen(), previous=first, now=60)
     assert same.conditions == first.conditions
     turned = status(pod, seen(up()), previous=same, now=120)
-    times = {one.type: one.lastTransitionTime for one in turned.conditions}
+    times = {entry.type: entry.lastTransitionTime for entry in turned.conditions}
     assert times["Ready"] == times["ContainersReady"] == "2026-01-02T03:06:05Z"
     assert times["PodScheduled"] == times["Initialized"] == "2026-01-02T03:04:05Z"
     assert turned.startTime == "2026-01-02T03:04:05Z"
@@ -609,9 +616,9 @@ def test_conditions_keep_their_time_until_their_status_changes():
 
 def test_case_105_readiness_gates():
     pod = make_pod(readinessGates=[{"conditionType": "X"}])
-    found = status(pod, seen(up()))
-    assert condition(found, "ContainersReady") == ("True", "", "")
-    assert condition(found, "Ready") == (
+    result = status(pod, seen(up()))
+    assert condition(result, "ContainersReady") == ("True", "", "")
+    assert condition(result, "Ready") == (
         "False",
         "ReadinessGatesNotReady",
         'corresponding condition of pod readiness gate "X" does not exist.',
@@ -629,9 +636,9 @@ def test_case_105_readiness_gates():
     ):
         gate = {"type": "X", "status": value}
         gated = make_pod(readinessGates=[{"conditionType": "X"}], status={"conditions": [gate]})
-        found = status(gated, seen(up()))
-        assert found.conditions[0].type == "X"
-        assert condition(found, "Ready") == expected
+        result = status(gated, seen(up()))
+        assert result.conditions[0].type == "X"
+        assert condition(result, "Ready") == expected
 
 
 def test_foreign_conditions_come_first_and_are_kept():
@@ -654,8 +661,8 @@ def test_a_succeeded_container_is_not_overridden():
 
 def test_a_pod_with_unready_sidecars_names_them_first():
     pod = make_pod(ctr("b"), ctr("a"), init=(sidecar(readinessProbe=PROBE),))
-    found = status(pod, seen(up("side")))
-    assert condition(found, "ContainersReady")[2] == ("containers with unready status: [side b a]")
+    result = status(pod, seen(up("side")))
+    assert condition(result, "ContainersReady")[2] == ("containers with unready status: [side b a]")
 
 
 RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}
@@ -681,11 +688,11 @@ def test_case_60_restarting_all_containers():
     assert gone.phase == "Running"
     assert condition(gone, "Initialized") == ("True", "", "")
     for name in ("a", "b", "i"):
-        one = one_of(gone, name)
-        assert one.state.waiting.reason == "RestartingAllContainers"
-        assert one.restartCount == 1
-        assert one.lastState.terminated.reason == "RestartingAllContainers"
-        assert one.lastState.terminated.exitCode == 137
+        container = container_of(gone, name)
+        assert container.state.waiting.reason == "RestartingAllContainers"
+        assert container.restartCount == 1
+        assert container.lastState.terminated.reason == "RestartingAllContainers"
+        assert container.lastState.terminated.exitCode == 137
     assert condition(gone, "AllContainersRestarting")[0] == "False"
     back = status(
         pod,
@@ -693,12 +700,12 @@ def test_case_60_restarting_all_containers():
         previous=status(pod, seen(up("i", count=1)), previous=gone),
     )
     assert back.phase == "Running"
-    assert one_of(back, "b").lastState.terminated.reason == "RestartingAllContainers"
-    assert one_of(back, "b").restartCount == 1
+    assert container_of(back, "b").lastState.terminated.reason == "RestartingAllContainers"
+    assert container_of(back, "b").restartCount == 1
 
 
 def test_pods_without_such_a_rule_have_no_such_condition():
-    kinds = [one.type for one in status(make_pod(), seen(up())).conditions]
+    kinds = [entry.type for entry in status(make_pod(), seen(up())).conditions]
     assert kinds == [
         "PodReadyToStartContainers",
         "Initialized",
@@ -713,8 +720,8 @@ def test_pods_without_such_a_rule_have_no_such_condition():
 
 def test_departure_5_host_addresses_unless_strict():
     hosts = ("192.0.2.2", "2001:db8::2")
-    found = status(make_pod(), seen(up()), node=NodeContext(host_ips=hosts))
-    assert (found.hostIP, [one.ip for one in found.hostIPs]) == ("192.0.2.2", list(hosts))
+    result = status(make_pod(), seen(up()), node=NodeContext(host_ips=hosts))
+    assert (result.hostIP, [ip.ip for ip in result.hostIPs]) == ("192.0.2.2", list(hosts))
     strict = status(make_pod(), seen(up()), node=NodeContext(host_ips=hosts, strict=True))
     assert (strict.hostIP, strict.hostIPs) == ("", ())
 
@@ -722,9 +729,9 @@ def test_departure_5_host_addresses_unless_strict():
 def test_case_101_host_network():
     pod = make_pod(hostNetwork=True)
     observed = seen(up(), sandboxes=(box(host_network=True),))
-    found = status(pod, observed, node=NodeContext(host_ips=("192.0.2.2",)))
-    assert (found.podIP, found.phase) == ("192.0.2.2", "Running")
-    assert condition(found, "PodReadyToStartContainers")[0] == "True"
+    result = status(pod, observed, node=NodeContext(host_ips=("192.0.2.2",)))
+    assert (result.podIP, result.phase) == ("192.0.2.2", "Running")
+    assert condition(result, "PodReadyToStartContainers")[0] == "True"
     assert status(pod, observed, node=NodeContext(host_ips=("192.0.2.2",), strict=True)).podIP == ""
 
 
@@ -735,7 +742,7 @@ def test_pod_ips_stay_until_another_sandbox_is_ready():
     for terminal in (False, True):
         assert status(pod, gone, previous=before, terminal=terminal).podIP == "10.0.0.7"
     nothing = status(pod, seen(), previous=before)
-    assert (nothing.podIP, [one.ip for one in nothing.podIPs]) == ("10.0.0.7", ["10.0.0.7"])
+    assert (nothing.podIP, [ip.ip for ip in nothing.podIPs]) == ("10.0.0.7", ["10.0.0.7"])
     again = seen(up(), sandboxes=(box(1, ips=("10.0.0.8",)), box(ready=False)))
     assert status(pod, again, previous=before).podIP == "10.0.0.8"
 
@@ -868,12 +875,12 @@ def test_readiness_changes_at_once():
     pod = make_pod(ctr(readinessProbe=PROBE))
     before = status(pod, seen(up()), now=0)
     ready = merge_readiness(pod, before, "docker://c-0", ready=True, now=at(30))
-    assert one_of(ready).ready
+    assert container_of(ready).ready
     assert condition(ready, "Ready") == condition(ready, "ContainersReady") == ("True", "", "")
-    times = {one.type: one.lastTransitionTime for one in ready.conditions}
+    times = {entry.type: entry.lastTransitionTime for entry in ready.conditions}
     assert times["Ready"] == "2026-01-02T03:04:35Z"
     assert times["Initialized"] == "2026-01-02T03:04:05Z"
-    assert [one.type for one in ready.conditions] == [one.type for one in before.conditions]
+    assert [entry.type for entry in ready.conditions] == [entry.type for entry in before.conditions]
     back = merge_readiness(pod, ready, "docker://c-0", ready=False, now=at(40))
     assert condition(back, "Ready")[1] == "ContainersNotReady"
 

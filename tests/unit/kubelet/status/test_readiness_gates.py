@@ -19,9 +19,13 @@ async def test_case_105_a_static_pod_with_a_gate_is_never_ready() -> None:
         await world.sleep(3600)
         status = await world.status()
         assert status.phase == "Running"
-        found = {one.type: one for one in status.conditions}
-        assert found["ContainersReady"].status == "True"
-        assert (found["Ready"].status, found["Ready"].reason, found["Ready"].message) == (
+        conditions = {condition.type: condition for condition in status.conditions}
+        assert conditions["ContainersReady"].status == "True"
+        assert (
+            conditions["Ready"].status,
+            conditions["Ready"].reason,
+            conditions["Ready"].message,
+        ) == (
             "False",
             "ReadinessGatesNotReady",
             'corresponding condition of pod readiness gate "example.com/open" does not exist.',

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from kubelet_world import World, container, pod
@@ -34,6 +35,17 @@ def pod_with(*volumes: Volume, **fields: object) -> Pod:
 
 def configured(**fields: object) -> Pod:
     return pod_with(volume("cfg", configMap={"name": "m"}), **fields)
+
+
+@asynccontextmanager
+async def running_configured() -> AsyncIterator[World]:
+    """Run a pod with a volume of the ConfigMap ``m``, whose ``key`` is "one"."""
+    world = World()
+    async with world.running():
+        world.config_map("m", key="one")
+        world.add(configured())
+        await world.until(world.runs(UID))
+        yield world
 
 
 async def warnings(world: World) -> list[Event]:
@@ -245,11 +257,7 @@ async def test_a_key_added_later_starts_a_container_at_once() -> None:
 
 
 async def test_files_are_written_only_when_their_document_changes() -> None:
-    world = World()
-    async with world.running():
-        world.config_map("m", key="one")
-        world.add(configured())
-        await world.until(world.runs(UID))
+    async with running_configured() as world:
         assert await content(world, "key") == b"one"
         await world.sleep(200)
         assert world.calls.get("write_volume", 0) == 0, "the sandbox was made with them"
@@ -279,11 +287,7 @@ async def test_labels_change_under_a_fixed_uid() -> None:
 
 
 async def test_a_new_kubelet_writes_once() -> None:
-    world = World()
-    async with world.running():
-        world.config_map("m", key="one")
-        world.add(configured())
-        await world.until(world.runs(UID))
+    async with running_configured() as world:
         await world.stop_kubelet()
         world.config_map("m", key="two")
         await world.start_kubelet()
@@ -312,11 +316,7 @@ async def test_files_are_kept_when_their_document_is_removed() -> None:
 
 
 async def test_files_are_kept_for_a_recreated_sandbox() -> None:
-    world = World()
-    async with world.running():
-        world.config_map("m", key="one")
-        world.add(configured())
-        await world.until(world.runs(UID))
+    async with running_configured() as world:
         (box,) = world.sandboxes(UID)
         world.config_map("m")
         await world.sleep(1)
@@ -343,11 +343,7 @@ async def test_an_immutable_document_keeps_its_first_content() -> None:
 
 
 async def test_failed_file_writes_are_retried() -> None:
-    world = World()
-    async with world.running():
-        world.config_map("m", key="one")
-        world.add(configured())
-        await world.until(world.runs(UID))
+    async with running_configured() as world:
         world.engine.faults.fail("write_volume", EngineError("no space left on device"), times=2)
         world.config_map("m", key="two")
         await world.until(lambda: world.calls.get("write_volume", 0) == 3, limit=3)
@@ -357,11 +353,7 @@ async def test_failed_file_writes_are_retried() -> None:
 
 
 async def test_obsolete_file_writes_are_not_retried() -> None:
-    world = World()
-    async with world.running():
-        world.config_map("m", key="one")
-        world.add(configured())
-        await world.until(world.runs(UID))
+    async with running_configured() as world:
         world.engine.faults.fail("write_volume", EngineError("no space left on device"), times=None)
         world.config_map("m", key="two")
         await world.until(lambda: world.calls.get("write_volume", 0) == 1)

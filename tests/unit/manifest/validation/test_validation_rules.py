@@ -49,9 +49,9 @@ def differences(case: Case) -> Iterator[str]:
     reported = read_manifest(PATH, written.text.encode(), node_name=NODE).diagnostics
     places = {(found.line, found.column) for found in reported}
     for error in errors:
-        place = written.place(error.location, key=error.type == FORBIDDEN)
-        if place not in places:
-            yield f"{case}: {error.message()} is not reported at {place} of\n{written.text}"
+        position = written.position(error.location, key=error.type == FORBIDDEN)
+        if position not in places:
+            yield f"{case}: {error.message()} is not reported at {position} of\n{written.text}"
 
 
 @pytest.mark.parametrize("file", FILES)

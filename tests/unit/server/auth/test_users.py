@@ -1,51 +1,24 @@
+"""What users may do without a binding of their own, and how others are refused."""
+
 from __future__ import annotations
 
 import pytest
 
 from podtui.server.auth.attributes import parse_attributes
-from podtui.server.auth.users import ADMIN, ANONYMOUS, may, refusal, service_account
+from podtui.server.auth.default_policy import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from podtui.server.auth.rbac import Policy
+from podtui.server.auth.users import (
+    ADMIN,
+    ANONYMOUS,
+    User,
+    node_of,
+    refused,
+    service_account,
+    service_account_of,
+)
 
 ACCOUNT = service_account("team", "robot", "u1", {})
-
-
-@pytest.mark.parametrize(
-    ("request_line", "found"),
-    [
-        ("GET /api", "get /api"),
-        ("GET /api/v1", "get /api/v1"),
-        ("GET /apis/apps/v1", "get /apis/apps/v1"),
-        ("HEAD /healthz", "head /healthz"),
-        ("GET /api/v1/pods", "list pods"),
-        ("GET /api/v1/pods?watch=true", "watch pods"),
-        ("GET /api/v1/pods?watch=false", "list pods"),
-        ("GET /api/v1/pods?watch=maybe", "watch pods"),
-        ("GET /api/v1/watch/pods", "watch pods"),
-        ("GET /api/v1/watch/namespaces/team/pods/web", "watch pods name=web ns=team"),
-        ("GET /api/v1/watch", "get /api/v1/watch"),
-        ("GET /api/v1/namespaces", "list namespaces"),
-        ("GET /api/v1/namespaces/team", "get namespaces name=team ns=team"),
-        ("PUT /api/v1/namespaces/team/finalize", "update namespaces/finalize name=team ns=team"),
-        ("GET /api/v1/namespaces/team/pods/web", "get pods name=web ns=team"),
-        ("GET /api/v1/namespaces/team/pods/web/log", "get pods/log name=web ns=team"),
-        ("POST /api/v1/namespaces/team/pods/web/exec", "create pods/exec name=web ns=team"),
-        ("DELETE /api/v1/namespaces/team/pods", "deletecollection pods ns=team"),
-        ("PATCH /api/v1/nodes/n1", "patch nodes name=n1"),
-        ("DELETE /apis/coordination.k8s.io/v1/namespaces/a/leases/l", "delete leases name=l ns=a"),
-        ("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-         "create selfsubjectaccessreviews"),
-    ],
-)  # fmt: skip
-def test_attributes(request_line: str, found: str) -> None:
-    method, _, url = request_line.partition(" ")
-    path, _, query = url.partition("?")
-    one = parse_attributes(method, path, dict([query.split("=")]) if query else {})
-    if not one.resource:
-        assert f"{one.verb} {one.path}" == found
-        return
-    text = f"{one.verb} {one.resource}" + (f"/{one.subresource}" if one.subresource else "")
-    text += f" name={one.name}" if one.name else ""
-    text += f" ns={one.namespace}" if one.namespace else ""
-    assert text == found
+DEFAULT = Policy(CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
 
 
 @pytest.mark.parametrize(
@@ -78,28 +51,55 @@ def test_attributes(request_line: str, found: str) -> None:
         ("GET /apis/podtui.dev/v1alpha1/manifests", True, False, False),
     ],
 )
-def test_permissions_of_users(
+def test_rights_without_a_binding(
     request_line: str, admin: bool, account: bool, anonymous: bool
 ) -> None:
     method, _, path = request_line.partition(" ")
     wanted = parse_attributes(method, path, {})
-    assert (may(ADMIN, wanted), may(ACCOUNT, wanted), may(ANONYMOUS, wanted)) == (
-        admin, account, anonymous,
-    )  # fmt: skip
+    found = [DEFAULT.decide(user, wanted).allowed for user in (ADMIN, ACCOUNT, ANONYMOUS)]
+    assert found == [admin, account, anonymous]
 
 
 def test_a_refusal_has_the_servers_message() -> None:
     """Recorded from a v1.36 API server."""
 
-    def words(method: str, path: str) -> str:
-        return refusal(ACCOUNT, parse_attributes(method, path, {}))
+    def message(method: str, path: str, reason: str = "", user: User = ACCOUNT) -> str:
+        return str(refused(user, parse_attributes(method, path, {}), reason))
 
     who = 'User "system:serviceaccount:team:robot" cannot'
-    assert words("GET", "/foo") == f'forbidden: {who} get path "/foo"'
-    assert words("GET", "/api/v1/pods") == (
+    assert message("GET", "/foo") == f'forbidden: {who} get path "/foo"'
+    assert message("GET", "/api/v1/pods") == (
         f'pods is forbidden: {who} list resource "pods" in API group "" at the cluster scope'
     )
-    assert words("GET", "/api/v1/namespaces/default/pods/x/log") == (
+    assert message("GET", "/api/v1/namespaces/default/pods/x/log") == (
         f'pods "x" is forbidden: {who} get resource "pods/log" in API group ""'
         ' in the namespace "default"'
     )
+    assert message("GET", "/apis/apps/v1/deployments", "RBAC: why") == (
+        f'deployments.apps is forbidden: {who} list resource "deployments" in API group "apps"'
+        " at the cluster scope: RBAC: why"
+    )
+    assert message("GET", "/x", user=User('<b>"&')) == (
+        'forbidden: User "&lt;b&gt;\\"&amp;" cannot get path "/x"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "account", "node"),
+    [
+        ("system:serviceaccount:team:robot", ("team", "robot"), None),
+        ("system:serviceaccount:team:ro.bot", ("team", "ro.bot"), None),
+        ("system:serviceaccount:te.am:robot", None, None),
+        ("system:serviceaccount:team:", None, None),
+        ("system:serviceaccount:team", None, None),
+        ("system:serviceaccount:team:a:b", None, None),
+        ("team:robot", None, None),
+        ("system:node:n1", None, "n1"),
+        ("system:node:N1", None, None),
+        ("n1", None, None),
+    ],
+)
+def test_names_of_accounts_and_nodes(
+    name: str, account: tuple[str, str] | None, node: str | None
+) -> None:
+    assert (service_account_of(name), node_of(name)) == (account, node)

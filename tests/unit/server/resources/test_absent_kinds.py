@@ -15,10 +15,7 @@ from podtui.server.resources.resource import AnyResource
 
 pytestmark = pytest.mark.virtual_time
 SERVICES = "/api/v1/namespaces/default/services"
-WRITABLE = (
-    "clients can create configmaps, events, events.events.k8s.io, leases.coordination.k8s.io,"
-    " namespaces, nodes, pods, runtimeclasses.node.k8s.io, secrets, serviceaccounts"
-)
+WRITABLE = "'kubectl api-resources' lists what podtui serves"
 
 
 async def send(
@@ -62,7 +59,7 @@ async def test_an_absent_kind_is_listed_watched_and_found_nowhere(
 
 
 async def test_an_unknown_resource_gets_what_is_served(http: aiohttp.ClientSession) -> None:
-    for path in ("/apis/rbac.authorization.k8s.io/v1/roles", "/api/v1/podtemplates"):
+    for path in ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "/api/v1/podtemplates"):
         for method in ("GET", "POST"):
             status = await send(http, method, path, 404)
             message = f"the server could not find the requested resource; {WRITABLE}"

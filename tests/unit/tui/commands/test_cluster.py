@@ -105,10 +105,8 @@ def test_commands() -> None:
 
 
 def test_commands_mention_an_agent_only_if_there_is_one() -> None:
-    assert any("agent" in command.words for command in available_commands(AGENT))
-    assert not [
-        command.words for command in available_commands(CLUSTER) if "agent" in command.words
-    ]
+    assert any("agent" in command.help for command in available_commands(AGENT))
+    assert not [command.help for command in available_commands(CLUSTER) if "agent" in command.help]
 
 
 # --- several nodes

@@ -47,7 +47,7 @@ def text(dialog: Dialog) -> str:
 
 
 def words(dialog: Dialog) -> list[str]:
-    return [option.words for option in dialog.buttons.options]
+    return [option.label for option in dialog.buttons.options]
 
 
 def test_a_switch_of_the_folder_ends_static_pods_only() -> None:

@@ -175,8 +175,8 @@ def test_a_hotkey_requires_an_existing_command(tmp_path: Path) -> None:
 
 def test_descriptions_of_commands_are_stripped() -> None:
     own = CustomCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
-    assert "\x1b" not in typed_command(own).words
-    assert typed_command(own).words.startswith("a")
+    assert "\x1b" not in typed_command(own).help
+    assert typed_command(own).help.startswith("a")
 
 
 def test_only_upper_case_names_are_variables() -> None:
@@ -214,7 +214,7 @@ def test_values_of_a_pod_are_expanded_and_in_the_environment() -> None:
         command("x", "$(NAMESPACE)/$(POD_NAME)", "$$(IP)", "$(MANIFEST)"), here(WEB)
     )
     given = command("x", "$(NAMESPACE)/$(POD_NAME)", "$$(IP)", "$(date)", "a;$(MANIFEST) b")
-    assert aim.words(given) == [
+    assert aim.arguments(given) == [
         "x", "default/web-n1", "$(IP)", "$(date)", "a;/srv/web-n1.yaml b",
     ]  # fmt: skip
     environment = aim.environment()
@@ -285,9 +285,9 @@ async def test_a_program_runs_without_a_shell_and_returns_its_status(tmp_path: P
     assert await run("echo", "$HOME; echo x | cat") == (ProcessResult(0), b"$HOME; echo x | cat\n")
     script = "echo $PODTUI_IP; echo bad >&2; cat; exit 3"
     outcome, printed = await run("sh", "-c", script, PODTUI_IP="10.0.0.7")
-    assert (outcome.words, printed) == ("exit status 3", b"10.0.0.7\nbad\n")
+    assert (outcome.text, printed) == ("exit status 3", b"10.0.0.7\nbad\n")
     outcome, _ = await run("sh", "-c", "kill -9 $$")
-    assert outcome.words == "was terminated by SIGKILL"
+    assert outcome.text == "was terminated by SIGKILL"
     with pytest.raises(ProgramFailed, match="no-such-program: command not found"):
         await run("no-such-program")
     (tmp_path / "text").write_text("no program")
@@ -319,7 +319,7 @@ async def test_the_process_group_is_killed_after_the_timeout(
     deaf = ["sh", "-c", "trap '' TERM; sleep 300 & echo $!; wait"]
     async with jump_time(60.0, once=lambda: b"\n" in printed):
         outcome = await run_program(deaf, {}, printed.extend, seconds=60.0)
-    assert (outcome.words, outcome.good) == ("timed out and was terminated", False)
+    assert (outcome.text, outcome.good) == ("timed out and was terminated", False)
     await all_gone(printed)
 
 
@@ -412,14 +412,14 @@ def test_the_documented_examples_are_valid(tmp_path: Path) -> None:
     assert (commands.problems, hotkeys.problems) == ((), ())
     follow, scan, shoot = commands.commands
     local = CurrentSelection(pods=(WEB,), common={"SOCKET": "/run/p.sock"})
-    assert [way.words(scan)[-1] for way in find_targets(scan, local)[0]] == [
+    assert [way.arguments(scan)[-1] for way in find_targets(scan, local)[0]] == [
         "nginx:1",
         "busybox:1.36",
     ]
     with pytest.raises(NotOffered, match="not a kubeconfig context"):
         find_targets(shoot, local)
     cluster = CurrentSelection(pods=(WEB,), common={"CONTEXT": "kind"})
-    line = find_targets(shoot, cluster)[0][0].words(shoot)
+    line = find_targets(shoot, cluster)[0][0].arguments(shoot)
     assert line[:3] == ["kubectl", "--context", "kind"]
     assert line[-3:] == ["web-n1", "--image=nicolaka/netshoot", "--target=app"]
     with pytest.raises(NotOffered, match="a cluster has no socket"):
@@ -438,9 +438,9 @@ async def test_the_documented_example_follows_a_log(tmp_path: Path) -> None:
         printed = bytearray()
         async with asyncio.timeout(120), asyncio.TaskGroup() as group:
             program = group.create_task(
-                run_program(aim.words(follow), aim.environment(), printed.extend)
+                run_program(aim.arguments(follow), aim.environment(), printed.extend)
             )
             served.kubelet.more.put_nowait(log_line(b"more"))
             served.kubelet.more.put_nowait(None)
             outcome = await program
-    assert (outcome.words, printed.decode()) == ("exit status 0", "hello\nworld\nmore\n")
+    assert (outcome.text, printed.decode()) == ("exit status 0", "hello\nworld\nmore\n")

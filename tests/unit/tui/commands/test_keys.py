@@ -71,7 +71,7 @@ def test_every_key_in_use_can_be_written_in_the_settings() -> None:
 
 
 def test_every_binding_has_an_id_and_a_description() -> None:
-    assert [known.id for known in known_bindings() if not known.words] == []
+    assert [known.id for known in known_bindings() if not known.description] == []
     assert [known.id for known in known_bindings() if "." not in known.id] == []
 
 

@@ -30,14 +30,14 @@ def test_a_template_creates_a_pod_of_the_given_name(template) -> None:  # type: 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
 def test_a_template_has_a_description(template) -> None:  # type: ignore[no-untyped-def]
-    assert 20 < len(template.words) < 160
-    assert template.words.endswith(".")
+    assert 20 < len(template.description) < 160
+    assert template.description.endswith(".")
 
 
 def test_nothing_but_the_name_is_changed() -> None:
     text = "# It.\n# Does.\nmetadata:\n  name: web\n  labels:\n    app: web\nspec: web\n"
     template = template_of("web", text)
-    assert template.words == "It. Does."
+    assert template.description == "It. Does."
     assert named(template, "x").decode() == text.replace("e: web", "e: x").replace("p: web", "p: x")
 
 

@@ -96,8 +96,8 @@ def test_a_border_between_panes_can_be_dragged() -> None:
     regions = panes_in(*size, View())
     found = {d.split.name: d for d in dividers(*size, View())}
     top = found["full"]
-    assert top.place == Region(0, regions["pods"].bottom - 1, 120, 2)
-    assert found["full-lower"].place.x == regions["logs"].x - 1
+    assert top.border == Region(0, regions["pods"].bottom - 1, 120, 2)
+    assert found["full-lower"].border.x == regions["logs"].x - 1
     dragged = with_share(View(), "full", top.share_at(60, 20))
     assert panes_in(*size, dragged)["pods"].height == 20
 

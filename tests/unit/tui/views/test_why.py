@@ -54,7 +54,7 @@ DIAGNOSIS = Diagnosis(
         *(Evidence("log", f"line {n}") for n in range(8)),
     ),
     field=LIMIT,
-    place=(11, 9),
+    position=(11, 9),
     written=True,
     fixes=(FIX, Fix("Another", FIX.edits)),
     advice="Use less.",
@@ -273,4 +273,4 @@ def test_the_scene_matches_the_rules() -> None:
             model_of(oom_killed_pod(), oom_killed_manifest()), oom_killed_pod(), NOW.timestamp()
         )
     )
-    assert (diagnosis.cause, diagnosis.field, diagnosis.place) == ("OutOfMemory", LIMIT, (11, 9))
+    assert (diagnosis.cause, diagnosis.field, diagnosis.position) == ("OutOfMemory", LIMIT, (11, 9))

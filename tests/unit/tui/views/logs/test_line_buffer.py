@@ -61,7 +61,7 @@ def test_lines_times_and_tags_round_trip_through_the_disk() -> None:
     for n in range(0, 50_000, 100):
         batch = [b"line %d of many" % i for i in range(n, n + 100)]
         buffer.append(batch, list(range(n, n + 100)), bytes(i % 7 for i in range(n, n + 100)))
-    assert sum(chunk.place is not None for chunk in buffer.chunks) > 10
+    assert sum(chunk.location is not None for chunk in buffer.chunks) > 10
     for n in (0, 1, 4321, CHUNK_LINES, CHUNK_LINES - 1, 49_999):
         assert buffer[n] == b"line %d of many" % n
         assert (buffer.stamp(n), buffer.tag(n)) == (n, n % 7)

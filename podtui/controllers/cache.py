@@ -1,0 +1,175 @@
+"""The objects that the controllers know: one watch for each kind, shared by all controllers.
+
+A controller must see its own writes, or it would create the same pods twice. Real controllers count
+the changes that they expect. Here, the answer of a write is put into the cache at once, and a later
+watch event with an older version is ignored. Deleted objects are remembered by their UIDs until the
+watch reports the deletion, so that a late change does not bring them back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Protocol, TypeVar, cast
+
+from podtui.api.v1 import ObjectMeta, OwnerReference
+from podtui.client.protocol import Changed, Delta, Lost, Object, Removed, Synced
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T", bound=Object)
+Kind = type[Object]
+Key = tuple[str, str]
+"""Namespace and name."""
+Observer = Callable[[Object | None, Object | None], None]
+"""Called with an object before and after a change; None if it did not or does not exist."""
+
+
+class Follower(Protocol):
+    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
+        """List, then watch, endlessly; a lost connection is reported once and retried."""
+        ...
+
+
+class Cache:
+    """The objects of the followed kinds, by kind, namespace and name, and by controlling owner."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[Key, Object]] = {}
+        self._owned: dict[Kind, defaultdict[str, dict[Key, Object]]] = {}
+        self._observers: defaultdict[Kind, list[Observer]] = defaultdict(list)
+        self._deleted: dict[str, None] = {}
+        """The UIDs of objects that were deleted by a write, until the watch reports it."""
+        self._listed: dict[Kind, asyncio.Event] = {}
+
+    def add_kind(self, kind: Kind) -> None:
+        """Keep the objects of a kind; without effect if they are kept already."""
+        if kind not in self._objects:
+            self._objects[kind] = {}
+            self._owned[kind] = defaultdict(dict)
+            self._listed[kind] = asyncio.Event()
+
+    def observe(self, kind: Kind, observer: Observer) -> None:
+        """Call ``observer`` after each change of the kind's objects."""
+        self.add_kind(kind)
+        self._observers[kind].append(observer)
+
+    def forget(self, kind: Kind, observer: Observer) -> None:
+        """Undo `observe`."""
+        self._observers[kind].remove(observer)
+
+    async def listed(self, kinds: Iterable[Kind]) -> None:
+        """Wait until the objects of the kinds have been listed."""
+        for kind in kinds:
+            await self._listed[kind].wait()
+
+    # --- reading
+
+    def get(self, kind: type[T], namespace: str, name: str) -> T | None:
+        return cast("T | None", self._objects[kind].get((namespace, name)))
+
+    def list(self, kind: type[T], namespace: str = "") -> list[T]:
+        """Return the objects of a namespace, or of all."""
+        items = cast("Iterable[T]", self._objects[kind].values())
+        return [item for item in items if namespace in ("", item.metadata.namespace)]
+
+    def owned(self, kind: type[T], uid: str) -> list[T]:
+        """Return the objects that the owner with ``uid`` controls."""
+        owned = self._owned[kind].get(uid)
+        return [] if owned is None else cast("list[T]", [*owned.values()])
+
+    # --- changes
+
+    def put(self, item: Object) -> None:
+        """Add or replace an object, unless the cache has a newer version of it."""
+        kind, meta = type(item), item.metadata
+        key = (meta.namespace, meta.name)
+        before = self._objects[kind].get(key)
+        if meta.uid in self._deleted:
+            return
+        if before is not None and version(before) >= version(item):
+            return
+        self._objects[kind][key] = item
+        self._index(kind, key, before, item)
+        self._notify(kind, before, item)
+
+    def remove(self, item: Object) -> None:
+        """Remove an object, as the watch reports it."""
+        self._deleted.pop(item.metadata.uid, None)
+        self._drop(item)
+
+    def mark_deleted(self, item: Object) -> None:
+        """Remove an object that a write has deleted, before the watch reports it."""
+        self._deleted[item.metadata.uid] = None
+        self._drop(item)
+
+    def replace(self, kind: Kind, items: Iterable[Object]) -> None:
+        """Replace all objects of a kind by those of a new list."""
+        listed = {(item.metadata.namespace, item.metadata.name): item for item in items}
+        for key, item in list(self._objects[kind].items()):
+            if key not in listed:
+                self._deleted.pop(item.metadata.uid, None)
+                self._drop(item)
+        for item in listed.values():
+            self.put(item)
+        self._listed[kind].set()
+
+    def _drop(self, item: Object) -> None:
+        kind, meta = type(item), item.metadata
+        key = (meta.namespace, meta.name)
+        before = self._objects[kind].get(key)
+        if before is None or before.metadata.uid != meta.uid:
+            return
+        del self._objects[kind][key]
+        self._index(kind, key, before, None)
+        self._notify(kind, before, None)
+
+    def _index(self, kind: Kind, key: Key, before: Object | None, after: Object | None) -> None:
+        owned = self._owned[kind]
+        if (owner := controller_of(before)) is not None:
+            owned[owner.uid].pop(key, None)
+            if not owned[owner.uid]:
+                del owned[owner.uid]
+        if after is not None and (owner := controller_of(after)) is not None:
+            owned[owner.uid][key] = after
+
+    def _notify(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        for observer in self._observers[kind]:
+            observer(before, after)
+
+    # --- following the API
+
+    async def run(self, api: Follower) -> None:
+        """Follow all kinds. Runs forever."""
+        async with asyncio.TaskGroup() as group:
+            for kind in self._objects:
+                group.create_task(self._follow(api, kind), name=f"follow {kind.__name__}")
+
+    async def _follow(self, api: Follower, kind: Kind) -> None:
+        async for delta in api.follow(cast("Any", kind)):
+            match delta:
+                case Synced(items):
+                    self.replace(kind, items)
+                case Changed(items):
+                    for item in items:
+                        self.put(item)
+                case Removed(items):
+                    for item in items:
+                        self.remove(item)
+                case Lost(reason):
+                    _LOG.warning("the controllers have lost the %s: %s", kind.__name__, reason)
+
+
+def version(item: Object) -> int:
+    """Return the resource version as a number, by which versions of an object are compared."""
+    text = item.metadata.resourceVersion
+    return int(text) if text.isdecimal() else 0
+
+
+def controller_of(item: Object | None) -> OwnerReference | None:
+    """Return the reference to the owner that controls an object."""
+    if item is None:
+        return None
+    meta: ObjectMeta = item.metadata
+    return next((owner for owner in meta.ownerReferences if owner.controller), None)

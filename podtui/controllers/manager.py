@@ -1,0 +1,42 @@
+"""All controllers, and what they share: a client, a cache and a recorder of events."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from podtui.client.api_client import ApiClient
+from podtui.clock import Clock
+from podtui.controllers.cache import Cache
+from podtui.controllers.client import ControllerClient
+from podtui.controllers.events import ControllerEvents
+from podtui.controllers.loop import Controller, run_controller
+
+AGENT: Final = "kube-controller-manager"
+"""The User-Agent of the controllers, which is also the manager of the fields that they write."""
+
+
+def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], Awaitable[object]]]:
+    """Return the long-running calls of the controllers, by name."""
+    cache = Cache()
+    writer = ControllerClient(client, cache)
+    events = ControllerEvents(client, clock)
+    controllers = _controllers(cache, writer, events, clock)
+    for controller in controllers:
+        for kind in controller.kinds:
+            cache.add_kind(kind)
+    return {
+        "objects of the controllers": partial(cache.run, writer),
+        "events of the controllers": events.run,
+        **{
+            controller.name: partial(run_controller, controller, cache, clock)
+            for controller in controllers
+        },
+    }
+
+
+def _controllers(
+    cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
+) -> list[Controller]:
+    return []

@@ -1,0 +1,1 @@
+"""What the kubelet and the controllers share about recorded events."""
