@@ -97,6 +97,15 @@ def test_an_unknown_strategy_is_reported_at_its_type() -> None:
         ]
 
 
+def test_a_percentage_may_have_any_number_of_digits() -> None:
+    strategy = {"rollingUpdate": {"maxUnavailable": "9" * 5000 + "%", "maxSurge": "007%"}}
+    [error] = errors("Deployment", strategy=strategy)
+    assert (error.path, error.detail) == (
+        "spec.strategy.rollingUpdate.maxUnavailable",
+        "must not be greater than 100%",
+    )
+
+
 def test_volumes_are_counted_after_those_of_claim_templates() -> None:
     """An error is still reported where the volume is written."""
     template = {
