@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from podtui.api.apps import ReplicaSet
+from podtui.api.v1 import ReplicationController
 from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Controller, run_controller
+from podtui.controllers.replica_sets import ReplicaSetController
 
 AGENT: Final = "kube-controller-manager"
 """The User-Agent of the controllers, which is also the manager of the fields that they write."""
@@ -39,4 +42,9 @@ def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], A
 def _controllers(
     cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
 ) -> list[Controller]:
-    return []
+    return [
+        ReplicaSetController(ReplicaSet, "replicaset-controller", cache, writer, events, clock),
+        ReplicaSetController(
+            ReplicationController, "replication-controller", cache, writer, events, clock
+        ),
+    ]
