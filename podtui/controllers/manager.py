@@ -12,6 +12,7 @@ from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Controller, run_controller
+from podtui.controllers.stateful_sets import StatefulSetController
 
 AGENT: Final = "kube-controller-manager"
 """The User-Agent of the controllers, which is also the manager of the fields that they write."""
@@ -39,4 +40,6 @@ def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], A
 def _controllers(
     cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
 ) -> list[Controller]:
-    return []
+    return [
+        StatefulSetController(cache, writer, events, clock),
+    ]
