@@ -198,11 +198,18 @@ def _in_go(update: RollingUpdateDeployment | RollingUpdateDaemonSet | None) -> o
     """Return a rolling update as messages of the API server show it."""
     if update is None:
         return None
-    return {"MaxUnavailable": update.maxUnavailable or 0, "MaxSurge": update.maxSurge or 0}
+    return {
+        "MaxUnavailable": _or_zero(update.maxUnavailable),
+        "MaxSurge": _or_zero(update.maxSurge),
+    }
+
+
+def _or_zero(value: IntOrString | None) -> IntOrString:
+    return 0 if value is None else value
 
 
 def _rolling_deployment(update: RollingUpdateDeployment, path: str) -> Errors:
-    unavailable, surge = update.maxUnavailable or 0, update.maxSurge or 0
+    unavailable, surge = _or_zero(update.maxUnavailable), _or_zero(update.maxSurge)
     here = f"{path}.maxUnavailable"
     yield from _count_or_percent(unavailable, here)
     yield from _count_or_percent(surge, f"{path}.maxSurge")
@@ -382,8 +389,8 @@ def _daemon_set_strategy(strategy: DaemonSetUpdateStrategy, path: str) -> Errors
 
 def _rolling_daemon_set(update: RollingUpdateDaemonSet, path: str) -> Errors:
     limits = {
-        f"{path}.maxUnavailable": update.maxUnavailable or 0,
-        f"{path}.maxSurge": update.maxSurge or 0,
+        f"{path}.maxUnavailable": _or_zero(update.maxUnavailable),
+        f"{path}.maxSurge": _or_zero(update.maxSurge),
     }
     for here, value in limits.items():
         yield from _count_or_percent(value, here)

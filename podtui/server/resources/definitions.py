@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import structs
 
@@ -309,6 +309,7 @@ ABSENT = (
 )
 """Kinds that clients of Kubernetes list without being asked: kubectl when it prunes and validates,
 finds the workloads of a drained node, or reads a group from its cache."""
+SERVED_HINT: Final = "'kubectl api-resources' lists what podtui serves"
 ALL: tuple[AnyResource, ...] = (
     CONFIG_MAPS,
     EVENTS,
@@ -353,13 +354,6 @@ ALL: tuple[AnyResource, ...] = (
     *REVIEWS,
     *ABSENT,
 )
-
-
-def writable() -> str:
-    """Return which resources clients can create, for error messages."""
-    return "clients can create " + ", ".join(
-        sorted({item.qualified_name for item in ALL if item.strategy is not None})
-    )
 
 
 def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[AnyResource, ObjectSource]]:

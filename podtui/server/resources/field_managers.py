@@ -10,6 +10,7 @@ from msgspec import structs
 
 from podtui.api.fields import types
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podtui.api.scheduling import PriorityClass
 from podtui.api.v1 import (
     ConfigMap,
     Event,
@@ -36,6 +37,7 @@ T = TypeVar(
     Namespace,
     Node,
     Pod,
+    PriorityClass,
     Role,
     RoleBinding,
 )

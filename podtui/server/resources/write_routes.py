@@ -243,7 +243,13 @@ class WriteRoutes(Generic[T]):
             options=other.options,
             answer=other.answer,
         )
-        return await self._change(write, change)
+
+        def checked(old: T) -> T:
+            new = change(old)
+            write.check_identity(new, old)
+            return new
+
+        return await self._change(write, checked)
 
     # --- create
 
