@@ -15,6 +15,7 @@ from podtui.controllers.client import ControllerClient
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Controller, run_controller
 from podtui.controllers.replica_sets import ReplicaSetController
+from podtui.controllers.stateful_sets import StatefulSetController
 
 AGENT: Final = "kube-controller-manager"
 """The User-Agent of the controllers, which is also the manager of the fields that they write."""
@@ -47,4 +48,5 @@ def _controllers(
         ReplicaSetController(
             ReplicationController, "replication-controller", cache, writer, events, clock
         ),
+        StatefulSetController(cache, writer, events, clock),
     ]
