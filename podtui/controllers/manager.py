@@ -11,6 +11,7 @@ from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.events import ControllerEvents
+from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
 
 AGENT: Final = "kube-controller-manager"
@@ -39,4 +40,8 @@ def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], A
 def _controllers(
     cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
 ) -> list[Controller]:
-    return []
+    return [
+        JobController(cache, writer, events, clock),
+        OrphanedJobPods(cache, writer),
+        FinishedJobs(cache, writer, clock),
+    ]
