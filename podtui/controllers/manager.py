@@ -10,6 +10,7 @@ from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
+from podtui.controllers.cron_jobs import CronJobController
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
@@ -44,4 +45,5 @@ def _controllers(
         JobController(cache, writer, events, clock),
         OrphanedJobPods(cache, writer),
         FinishedJobs(cache, writer, clock),
+        CronJobController(cache, writer, events, clock),
     ]
