@@ -12,7 +12,9 @@ from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
+from podtui.controllers.cron_jobs import CronJobController
 from podtui.controllers.events import ControllerEvents
+from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
 from podtui.controllers.replica_sets import ReplicaSetController
 from podtui.controllers.stateful_sets import StatefulSetController
@@ -49,4 +51,8 @@ def _controllers(
             ReplicationController, "replication-controller", cache, writer, events, clock
         ),
         StatefulSetController(cache, writer, events, clock),
+        JobController(cache, writer, events, clock),
+        OrphanedJobPods(cache, writer),
+        FinishedJobs(cache, writer, clock),
+        CronJobController(cache, writer, events, clock),
     ]
