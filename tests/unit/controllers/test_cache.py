@@ -24,7 +24,7 @@ def test_an_older_version_does_not_replace_a_newer_one() -> None:
 
 def test_an_object_that_a_write_deleted_does_not_come_back() -> None:
     cache = cache_of(pod("a", 1))
-    cache.mark_deleted(pod("a", 1))
+    cache.remove(pod("a", 1))
     assert cache.list(Pod) == []
     cache.put(pod("a", 2))  # A change from before the deletion, reported late.
     assert cache.list(Pod) == []
