@@ -13,6 +13,7 @@ from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
+from podtui.controllers.deployments import DeploymentController
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
@@ -46,6 +47,7 @@ def _controllers(
     cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
 ) -> list[Controller]:
     return [
+        DeploymentController(cache, writer, events, clock),
         ReplicaSetController(ReplicaSet, "replicaset-controller", cache, writer, events, clock),
         ReplicaSetController(
             ReplicationController, "replication-controller", cache, writer, events, clock
