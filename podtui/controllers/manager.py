@@ -10,6 +10,7 @@ from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
+from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Controller, run_controller
 from podtui.controllers.stateful_sets import StatefulSetController
@@ -41,5 +42,6 @@ def _controllers(
     cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
 ) -> list[Controller]:
     return [
+        DaemonSetController(cache, writer, events, clock),
         StatefulSetController(cache, writer, events, clock),
     ]
