@@ -13,6 +13,7 @@ from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
+from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.deployments import DeploymentController
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
@@ -52,6 +53,7 @@ def _controllers(
         ReplicaSetController(
             ReplicationController, "replication-controller", cache, writer, events, clock
         ),
+        DaemonSetController(cache, writer, events, clock),
         StatefulSetController(cache, writer, events, clock),
         JobController(cache, writer, events, clock),
         OrphanedJobPods(cache, writer),
