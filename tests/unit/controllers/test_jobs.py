@@ -701,6 +701,7 @@ def act(world: World, step: str, number: int) -> None:
             if step == "run":
                 world.run(pod)
             elif step == "delete":
+                world.store.failures = []
                 asyncio.run(world.store.delete(Pod, pod))
             else:
                 world.end(pod, int(step != "succeed"))
