@@ -15,6 +15,11 @@ from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
 from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.deployments import DeploymentController
+from podtui.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+    EndpointsMirror,
+)
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
@@ -59,4 +64,7 @@ def _controllers(
         OrphanedJobPods(cache, writer),
         FinishedJobs(cache, writer, clock),
         CronJobController(cache, writer, events, clock),
+        EndpointSliceController(cache, writer, events),
+        EndpointsController(cache, writer, events),
+        EndpointsMirror(cache, writer, events),
     ]
