@@ -12,17 +12,28 @@ from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Controller, run_controller
+from podtui.controllers.volumes import (
+    ClaimBinder,
+    ClaimProtection,
+    EphemeralVolumes,
+    Tools,
+    VolumeDirectories,
+    VolumeProtection,
+    VolumeReclaimer,
+)
 
 AGENT: Final = "kube-controller-manager"
 """The User-Agent of the controllers, which is also the manager of the fields that they write."""
 
 
-def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], Awaitable[object]]]:
+def controller_jobs(
+    client: ApiClient, clock: Clock, directories: VolumeDirectories
+) -> dict[str, Callable[[], Awaitable[object]]]:
     """Return the long-running calls of the controllers, by name."""
     cache = Cache()
     writer = ControllerClient(client, cache)
     events = ControllerEvents(client, clock)
-    controllers = _controllers(cache, writer, events, clock)
+    controllers = _controllers(cache, writer, events, clock, directories)
     for controller in controllers:
         for kind in controller.kinds:
             cache.add_kind(kind)
@@ -37,6 +48,17 @@ def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], A
 
 
 def _controllers(
-    cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
+    cache: Cache,
+    writer: ControllerClient,
+    events: ControllerEvents,
+    clock: Clock,
+    directories: VolumeDirectories,
 ) -> list[Controller]:
-    return []
+    tools = Tools(cache, writer, events, clock, directories)
+    return [
+        ClaimBinder(tools),
+        VolumeReclaimer(tools),
+        ClaimProtection(tools),
+        VolumeProtection(tools),
+        EphemeralVolumes(tools),
+    ]
