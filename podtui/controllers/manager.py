@@ -6,12 +6,18 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from podtui.api.apps import ReplicaSet
+from podtui.api.v1 import ReplicationController
 from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
+from podtui.controllers.cron_jobs import CronJobController
 from podtui.controllers.events import ControllerEvents
+from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
+from podtui.controllers.replica_sets import ReplicaSetController
+from podtui.controllers.stateful_sets import StatefulSetController
 from podtui.controllers.volumes import (
     ClaimBinder,
     ClaimProtection,
@@ -61,4 +67,13 @@ def _controllers(
         ClaimProtection(tools),
         VolumeProtection(tools),
         EphemeralVolumes(tools),
+        ReplicaSetController(ReplicaSet, "replicaset-controller", cache, writer, events, clock),
+        ReplicaSetController(
+            ReplicationController, "replication-controller", cache, writer, events, clock
+        ),
+        StatefulSetController(cache, writer, events, clock),
+        JobController(cache, writer, events, clock),
+        OrphanedJobPods(cache, writer),
+        FinishedJobs(cache, writer, clock),
+        CronJobController(cache, writer, events, clock),
     ]
