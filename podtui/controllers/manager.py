@@ -25,17 +25,28 @@ from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
 from podtui.controllers.replica_sets import ReplicaSetController
 from podtui.controllers.stateful_sets import StatefulSetController
+from podtui.controllers.volumes import (
+    ClaimBinder,
+    ClaimProtection,
+    EphemeralVolumes,
+    Tools,
+    VolumeDirectories,
+    VolumeProtection,
+    VolumeReclaimer,
+)
 
 AGENT: Final = "kube-controller-manager"
 """The User-Agent of the controllers, which is also the manager of the fields that they write."""
 
 
-def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], Awaitable[object]]]:
+def controller_jobs(
+    client: ApiClient, clock: Clock, directories: VolumeDirectories
+) -> dict[str, Callable[[], Awaitable[object]]]:
     """Return the long-running calls of the controllers, by name."""
     cache = Cache()
     writer = ControllerClient(client, cache)
     events = ControllerEvents(client, clock)
-    controllers = _controllers(cache, writer, events, clock)
+    controllers = _controllers(cache, writer, events, clock, directories)
     for controller in controllers:
         for kind in controller.kinds:
             cache.add_kind(kind)
@@ -50,10 +61,20 @@ def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], A
 
 
 def _controllers(
-    cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
+    cache: Cache,
+    writer: ControllerClient,
+    events: ControllerEvents,
+    clock: Clock,
+    directories: VolumeDirectories,
 ) -> list[Controller]:
+    tools = Tools(cache, writer, events, clock, directories)
     return [
         DeploymentController(cache, writer, events, clock),
+        ClaimBinder(tools),
+        VolumeReclaimer(tools),
+        ClaimProtection(tools),
+        VolumeProtection(tools),
+        EphemeralVolumes(tools),
         ReplicaSetController(ReplicaSet, "replicaset-controller", cache, writer, events, clock),
         ReplicaSetController(
             ReplicationController, "replication-controller", cache, writer, events, clock
