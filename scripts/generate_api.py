@@ -112,6 +112,7 @@ ALWAYS_WRITTEN = {
     ("PodDisruptionBudgetStatus", "disruptionsAllowed"),
     ("PodDisruptionBudgetStatus", "expectedPods"),
     ("PriorityClass", "value"),
+    ("StatefulSetSpec", "serviceName"),
     ("StatefulSetStatus", "availableReplicas"),
 }
 # Fields that Go holds by pointer, so that the API tells an absent value from an empty one.
@@ -119,6 +120,7 @@ BY_POINTER = {
     ("ControllerRevision", "data"),
     ("DaemonSetSpec", "selector"),
     ("DeploymentSpec", "selector"),
+    ("PersistentVolumeClaimSpec", "storageClassName"),
     ("ReplicaSetSpec", "selector"),
     ("StatefulSetSpec", "selector"),
 }

@@ -188,7 +188,7 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
     replicas: int | None = None
     revisionHistoryLimit: int | None = None
     selector: LabelSelector | None = None
-    serviceName: str = ""
+    serviceName: str = field(default_factory=str)
     template: PodTemplateSpec
     updateStrategy: StatefulSetUpdateStrategy = field(default_factory=StatefulSetUpdateStrategy)
     volumeClaimTemplates: tuple[PersistentVolumeClaim, ...] = ()

@@ -85,8 +85,14 @@ class ControllerClient:
             return
         if msgspec.json.decode(body, type=_Typed).kind == "Status":
             self._cache.remove(item)
+            return
+        answer = kind_of(kind).decode(body)
+        meta = answer.metadata
+        if meta.finalizers or meta.deletionGracePeriodSeconds:
+            self._cache.put(answer)
         else:
-            self._cache.put(kind_of(kind).decode(body))
+            # Nothing delays the deletion: the answer is the object as it was last.
+            self._cache.remove(answer)
 
 
 class _Typed(msgspec.Struct, frozen=True):

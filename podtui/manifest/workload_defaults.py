@@ -40,7 +40,9 @@ def daemon_set_defaults(tree: Tree) -> None:
     if strategy["type"] == "RollingUpdate":
         update: Tree = strategy.setdefault("rollingUpdate", {})
         update.setdefault("maxUnavailable", 1)
-        update.setdefault("maxSurge", 0)
+    if "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("maxUnavailable", 0)
+        strategy["rollingUpdate"].setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final, cast
 
 from podtui.api.fields import LIST, types
@@ -52,8 +53,14 @@ _NEVER_MANAGED: Final = field_set(
     "metadata.managedFields",
     "metadata.resourceVersion",
 )
-_BY_VALUE: Final = ("metadata", "spec", "status")
-"""Parts that every object of a kind has, though they may be empty."""
+_NOT_BY_STATUS: Final = {
+    "Deployment": ("metadata.labels",),
+    "Pod": ("metadata.deletionTimestamp", "metadata.ownerReferences"),
+}
+"""Parts of the metadata that a request for the status does not change, by type."""
+_WRITTEN: Final = frozenset({("StatefulSetSpec", "serviceName")})
+"""Optional texts that the API writes even if they are empty."""
+_ZEROS: Final[Mapping[str, str | int]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
 
 
 def apply(
@@ -301,8 +308,7 @@ def _set_last_applied(document: Object, applied: Object) -> None:
 def _ignored(schema: str, subresource: str) -> FieldSet:
     """Return the fields that a request to a (sub)resource cannot change."""
     if subresource == "status":
-        pod = ("metadata.deletionTimestamp", "metadata.ownerReferences")
-        return field_set("spec", *(pod if schema == "Pod" else ()))
+        return field_set("spec", *_NOT_BY_STATUS.get(schema, ()))
     return field_set("status") if "status" in types()[schema].fields else FieldSet()
 
 
@@ -311,13 +317,7 @@ def _prepared(schema: str, document: Object | None) -> Object:
 
     Its parts share the values of ``document``, which is unchanged.
     """
-    prepared = {**(document or {})}
-    for name in _BY_VALUE:
-        required = _required_lists(schema, name)
-        if required is None:
-            continue
-        part = prepared.get(name)
-        prepared[name] = {**required, **cast(Object, part)} if isinstance(part, dict) else required
+    prepared = _completed(_parts(schema), document or {})
     metadata = {**_metadata(prepared)}
     metadata.pop("managedFields", None)
     if "metadata" in prepared:
@@ -325,13 +325,30 @@ def _prepared(schema: str, document: Object | None) -> Object:
     return prepared
 
 
-def _required_lists(schema: str, part: str) -> Object | None:
-    """Return the lists that a part of an object always has, as null; None without such a part."""
-    field = types()[schema].fields.get(part)
-    if field is None:
-        return None
-    fields = types()[field.type].fields.items()
-    return {name: None for name, item in fields if item.required and item.type.startswith(LIST)}
+def _completed(parts: Object, document: Object) -> Object:
+    completed = {**parts, **document}
+    for name, part in parts.items():
+        if isinstance(part, dict):
+            value = document.get(name)
+            below = cast(Object, value) if isinstance(value, dict) else {}
+            completed[name] = _completed(cast(Object, part), below)
+    return completed
+
+
+@cache
+def _parts(schema: str) -> Object:
+    """Return the parts that an object of a type always has, though they may be empty: structs that
+    Go holds by value, required lists, which are null, and required texts and numbers. It is shared
+    with later calls."""
+    parts: Object = {}
+    for name, item in types()[schema].fields.items():
+        if item.type in types() and not item.pointer:
+            parts[name] = _parts(item.type)
+        elif item.required and item.type.startswith(LIST):
+            parts[name] = None
+        elif (item.required or (schema, name) in _WRITTEN) and item.type in _ZEROS:
+            parts[name] = _ZEROS[item.type]
+    return parts
 
 
 def _finished(live: Object | None, document: Object, managers: Managers) -> Object:

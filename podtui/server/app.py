@@ -22,7 +22,7 @@ from podtui.server.kubelet_api.port_forward import PortForwardRoutes
 from podtui.server.kubelet_api.remote_command import RemoteCommandRoutes
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.resources.definitions import ALL, sources, writable
+from podtui.server.resources.definitions import ALL, SERVED_HINT, sources
 from podtui.server.resources.deprecation import add_warning, with_warning
 from podtui.server.resources.pod_routes import PodRequestRoutes
 from podtui.server.resources.read_routes import ResourceRoutes
@@ -116,11 +116,11 @@ def build_app(
 
 
 def _unserved(path: str) -> str:
-    """Return what clients can create, if a path is that of an unknown resource; else nothing."""
+    """Return how to list what is served, if a path is that of an unknown resource; else nothing."""
     attributes = parse_attributes("GET", path, {})
     group, version = attributes.group, attributes.version
     requested = (f"{group}/{version}" if group else version, attributes.resource)
     served = {(resource.api_version, resource.plural) for resource in ALL}
     if not attributes.resource or requested in served:
         return ""
-    return writable()
+    return SERVED_HINT

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -19,7 +27,7 @@ from multidict import CIMultiDict
 
 from podtui.api.v1 import ListMeta, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError, EngineUnavailable, SessionError, StoreGone
-from podtui.manifest.validation.errors import FieldError
+from podtui.manifest.validation.errors import FieldError, printed
 
 log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -60,6 +68,7 @@ class StatusError(Exception):
         details: StatusDetails | None = None,
         headers: dict[str, str] | None = None,
         metadata: ListMeta | None = None,
+        warnings: Iterable[str] = (),
     ) -> None:
         super().__init__(message)
         self.metadata = metadata
@@ -67,6 +76,7 @@ class StatusError(Exception):
         self.reason = _REASONS.get(code, "Unknown") if reason is None else reason
         self.details = details
         self.headers = headers
+        self.warnings = tuple(warnings)
 
     def status(self) -> Status:
         return Status(
@@ -81,9 +91,14 @@ class StatusError(Exception):
         )
 
     def response(self) -> web.Response:
-        return json_response(
-            msgspec.json.encode(self.status()), code=self.code, headers=self.headers
-        )
+        headers = warning_headers(self.warnings)
+        headers.extend(self.headers or {})
+        return json_response(msgspec.json.encode(self.status()), code=self.code, headers=headers)
+
+
+def warning_headers(texts: Iterable[str]) -> CIMultiDict[str]:
+    """Return a header for each warning. Equal ones are sent once."""
+    return CIMultiDict([("Warning", f"299 - {printed(text)}") for text in dict.fromkeys(texts)])
 
 
 class JsonResponse(web.Response):
@@ -213,7 +228,8 @@ def _of_http(error: web.HTTPException, request: web.Request) -> StatusError:
     if isinstance(error, web.HTTPNotFound):
         message = "the server could not find the requested resource"
         served = request.app[UNSERVED](request.path) if UNSERVED in request.app else ""
-        return StatusError(404, f"{message}; {served}" if served else message)
+        text = f"{message}; {served}" if served else message
+        return StatusError(404, text, details=StatusDetails())
     if isinstance(error, web.HTTPMethodNotAllowed):
         return StatusError(
             405,

@@ -61,6 +61,8 @@ _PERCENT_WORDS: Final = (
     "a valid percent string must be a numeric string followed by an ending '%'"
     " (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
+_MOST_DIGITS: Final = 18
+"""Longer percentages are too high as well."""
 _NEGATIVE: Final = "must be greater than or equal to 0"
 _IMMUTABLE: Final = "field is immutable"
 _TEMPLATE: Final = "spec.template"
@@ -198,11 +200,18 @@ def _in_go(update: RollingUpdateDeployment | RollingUpdateDaemonSet | None) -> o
     """Return a rolling update as messages of the API server show it."""
     if update is None:
         return None
-    return {"MaxUnavailable": update.maxUnavailable or 0, "MaxSurge": update.maxSurge or 0}
+    return {
+        "MaxUnavailable": _or_zero(update.maxUnavailable),
+        "MaxSurge": _or_zero(update.maxSurge),
+    }
+
+
+def _or_zero(value: IntOrString | None) -> IntOrString:
+    return 0 if value is None else value
 
 
 def _rolling_deployment(update: RollingUpdateDeployment, path: str) -> Errors:
-    unavailable, surge = update.maxUnavailable or 0, update.maxSurge or 0
+    unavailable, surge = _or_zero(update.maxUnavailable), _or_zero(update.maxSurge)
     here = f"{path}.maxUnavailable"
     yield from _count_or_percent(unavailable, here)
     yield from _count_or_percent(surge, f"{path}.maxSurge")
@@ -220,7 +229,8 @@ def _count_or_percent(value: IntOrString, path: str) -> Errors:
 
 def _percent(value: IntOrString) -> int | None:
     if isinstance(value, str) and _PERCENT.fullmatch(value):
-        return int(value.removesuffix("%"))
+        digits = value.removesuffix("%").lstrip("0")[:_MOST_DIGITS]
+        return int(digits or "0")
     return None
 
 
@@ -382,8 +392,8 @@ def _daemon_set_strategy(strategy: DaemonSetUpdateStrategy, path: str) -> Errors
 
 def _rolling_daemon_set(update: RollingUpdateDaemonSet, path: str) -> Errors:
     limits = {
-        f"{path}.maxUnavailable": update.maxUnavailable or 0,
-        f"{path}.maxSurge": update.maxSurge or 0,
+        f"{path}.maxUnavailable": _or_zero(update.maxUnavailable),
+        f"{path}.maxSurge": _or_zero(update.maxSurge),
     }
     for here, value in limits.items():
         yield from _count_or_percent(value, here)

@@ -104,7 +104,7 @@ def decode_body(
 def _wrong_kind(version: str, kind: str, wanted_version: str, wanted: str) -> str:
     if name_of_kind(version, kind) is None:
         return f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"'
-    package = wanted_version.partition(".")[0] if "/" in wanted_version else "core"
+    package = wanted_version.rpartition("/")[0].partition(".")[0] or "core"
     shown = version.rpartition("/")[2]
     return f"converting ({shown}.{kind}) to ({package}.{wanted}): unknown conversion"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import structs
 
@@ -24,7 +24,7 @@ from podtui.server.resources.kinds import (
     replication_controllers,
     scheduling,
     services,
-    storage,
+    volumes,
 )
 from podtui.server.resources.objects import (
     ApiObject,
@@ -309,6 +309,7 @@ ABSENT = (
 )
 """Kinds that clients of Kubernetes list without being asked: kubectl when it prunes and validates,
 finds the workloads of a drained node, or reads a group from its cache."""
+SERVED_HINT: Final = "'kubectl api-resources' lists what podtui serves"
 ALL: tuple[AnyResource, ...] = (
     CONFIG_MAPS,
     EVENTS,
@@ -330,8 +331,8 @@ ALL: tuple[AnyResource, ...] = (
     batch.JOBS,
     services.ENDPOINTS,
     core.LIMIT_RANGES,
-    core.VOLUMES,
-    core.VOLUME_CLAIMS,
+    volumes.VOLUMES,
+    volumes.VOLUME_CLAIMS,
     replication_controllers.REPLICATION_CONTROLLERS,
     core.RESOURCE_QUOTAS,
     services.SERVICES,
@@ -345,7 +346,7 @@ ALL: tuple[AnyResource, ...] = (
     rbac.ROLES,
     rbac.ROLE_BINDINGS,
     scheduling.PRIORITY_CLASSES,
-    storage.STORAGE_CLASSES,
+    volumes.STORAGE_CLASSES,
     MANIFESTS,
     TIMELINES,
     POD_METRICS,
@@ -353,13 +354,6 @@ ALL: tuple[AnyResource, ...] = (
     *REVIEWS,
     *ABSENT,
 )
-
-
-def writable() -> str:
-    """Return which resources clients can create, for error messages."""
-    return "clients can create " + ", ".join(
-        sorted({item.qualified_name for item in ALL if item.strategy is not None})
-    )
 
 
 def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[AnyResource, ObjectSource]]:

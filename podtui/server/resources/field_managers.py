@@ -10,6 +10,8 @@ from msgspec import structs
 
 from podtui.api.fields import types
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podtui.api.scheduling import PriorityClass
+from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     ConfigMap,
     Event,
@@ -36,8 +38,10 @@ T = TypeVar(
     Namespace,
     Node,
     Pod,
+    PriorityClass,
     Role,
     RoleBinding,
+    StorageClass,
 )
 
 

@@ -18,6 +18,7 @@ from podtui.manifest.validation.priority_classes import (
     NODE_CRITICAL,
     SYSTEM_VALUES,
 )
+from podtui.server.resources.field_managers import API_SERVER, managed
 from podtui.server.status import StatusError, forbidden
 from podtui.store.protocol import Records
 
@@ -31,20 +32,21 @@ _NO_CLASS: Final = PriorityClass(value=0, preemptionPolicy="PreemptLowerPriority
 
 async def publish_system_classes(records: Records, clock: Clock) -> None:
     """Create the priority classes of the system that do not exist."""
-    for name, value in SYSTEM_VALUES.items():
+    for name in SYSTEM_VALUES:
         if await records.get("priorityclasses", "", name) is None:
-            item = PriorityClass(
-                metadata=ObjectMeta(
-                    name=name,
-                    uid=str(uuid4()),
-                    creationTimestamp=rfc3339(clock.now()),
-                    generation=1,
-                ),
-                value=value,
-                description=_DESCRIPTIONS[name],
-                preemptionPolicy="PreemptLowerPriority",
-            )
-            await records.create("priorityclasses", item)
+            await records.create("priorityclasses", system_class(name, rfc3339(clock.now())))
+
+
+def system_class(name: str, now: str) -> PriorityClass:
+    """Return a new priority class of the system."""
+    metadata = ObjectMeta(name=name, uid=str(uuid4()), creationTimestamp=now, generation=1)
+    item = PriorityClass(
+        metadata=metadata,
+        value=SYSTEM_VALUES[name],
+        description=_DESCRIPTIONS[name],
+        preemptionPolicy="PreemptLowerPriority",
+    )
+    return managed(item, None, manager=API_SERVER, now=now)
 
 
 async def priority_class_of(pod: Pod, records: Records) -> PriorityClass:

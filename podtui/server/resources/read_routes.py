@@ -15,7 +15,7 @@ from msgspec import structs
 from podtui.clock import Clock
 from podtui.errors import StoreGone
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
-from podtui.server.resources.definitions import writable
+from podtui.server.resources.definitions import SERVED_HINT
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.resources.paging import LATEST, Continued, ContinueToken, encode_token, too_old
 from podtui.server.resources.query import ListQuery, check_version, include_object, parse_query
@@ -90,7 +90,7 @@ class ResourceRoutes:
             why = f"podtui has no {resource.plural}"
         else:
             why = f"{resource.qualified_name} are read-only"
-        text = f"{why}; {writable()}"
+        text = f"{why}; {SERVED_HINT}"
         if not name:
             raise StatusError(404 if resource.is_absent else 405, text)
         await self._existing(request)
@@ -105,7 +105,7 @@ class ResourceRoutes:
         error = not_found(resource.plural, name, resource.group)
         if not resource.is_absent:
             raise error
-        why = f"podtui has no {resource.plural}; {writable()}"
+        why = f"podtui has no {resource.plural}; {SERVED_HINT}"
         raise StatusError(404, f"{error}: {why}", details=error.details)
 
     async def collection(self, request: web.Request) -> web.StreamResponse:

@@ -34,7 +34,6 @@ from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 from podtui.server.resources.write import Answer, Write
 from podtui.server.resources.write_routes import WriteRoutes
-from podtui.server.status import conflict
 
 SCALE: Final = "scale"
 AnyScalable = Deployment | ReplicaSet | StatefulSet | ReplicationController
@@ -56,7 +55,7 @@ _RESOURCE: Final[AnyResource] = Resource(
     namespaced=True,
     columns=Columns(
         (
-            NAME,
+            TableColumn("Name", NAME.description),
             TableColumn("Desired", "Number of pods that the object asks for.", type="integer"),
             TableColumn("Available", "Number of pods that exist.", type="integer"),
             AGE,
@@ -110,26 +109,16 @@ class ScaleRoutes(Generic[Scalable]):
             version, entries = self._resource.api_version, _document(item.metadata.managedFields)
             new = change(scale_of(item, _entries(scale_entries(entries, version))))
             write.refuse(item.metadata.name, _errors(new))
-            self._check_identity(new, item)
             stated = _document(new.metadata.managedFields)
             spec = structs.replace(item.spec, replicas=new.spec.replicas or 0)
             return with_meta(
                 structs.replace(item, spec=spec),
+                uid=new.metadata.uid,
                 resourceVersion=new.metadata.resourceVersion,
                 managedFields=_entries(object_entries(entries, stated, version)),
             )
 
         return write.answer.response(scale_of(await self._writes.change(write, scaled)))
-
-    def _check_identity(self, scale: Scale, item: Scalable) -> None:
-        """Refuse a Scale with another UID than its object's."""
-        given, meta = scale.metadata.uid, item.metadata
-        if given and given != meta.uid:
-            why = (
-                f"Precondition failed: UID in precondition: {given}, UID in object meta: {meta.uid}"
-            )
-            resource = self._resource
-            raise conflict(f"{resource.plural}/{SCALE}", meta.name, why, group=resource.group)
 
     def _write(self, request: web.Request, options: str, *, apply: bool = False) -> Write[Any]:
         return Write(

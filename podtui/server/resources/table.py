@@ -48,12 +48,13 @@ class TableColumn:
     description: str
     wide: bool = False
     type: Literal["string", "integer", "boolean", "date"] = "string"
+    format: str = ""
 
     def definition(self) -> dict[str, object]:
         return {
             "name": self.name,
             "type": self.type,
-            "format": "name" if self.name == "Name" else "",
+            "format": self.format,
             "description": self.description,
             "priority": int(self.wide),
         }
@@ -286,7 +287,7 @@ def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
     return [*cells, metrics.window]
 
 
-NAME = TableColumn("Name", "Name of the object, unique in its namespace.")
+NAME = TableColumn("Name", "Name of the object, unique in its namespace.", format="name")
 AGE = TableColumn("Age", "Time since the object was created.")
 PODS = Columns(
     (
@@ -332,7 +333,7 @@ EVENTS = Columns(
         TableColumn("Message", "Description of the event for people."),
         TableColumn("First Seen", "Time since the event occurred first.", wide=True),
         TableColumn("Count", "Number of times that the event occurred.", wide=True),
-        TableColumn("Name", NAME.description, wide=True),
+        TableColumn("Name", NAME.description, wide=True, format="name"),
     ),
     _event,
 )

@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
-from podtui.manifest.validation.errors import Errors, FieldError, printed
+from podtui.manifest.validation.errors import Errors, FieldError
 from podtui.manifest.validation.formats import path_segment
 from podtui.manifest.validation.metadata import object_meta, object_meta_update
 from podtui.patching.errors import go_text
@@ -38,10 +38,16 @@ from podtui.server.resources.strategies.strategy import (
     unchanged,
     with_meta,
 )
-from podtui.server.status import bad_request, conflict, invalid_fields, json_response
+from podtui.server.status import (
+    bad_request,
+    conflict,
+    invalid_fields,
+    json_response,
+    warning_headers,
+)
 from podtui.store.resources import T
 
-_STORED: Final = {"nodes": "minions"}
+_STORED: Final = {"nodes": "minions", "replicationcontrollers": "controllers"}
 """The names of resources in the API server's storage, where they differ."""
 
 
@@ -56,10 +62,7 @@ class Answer:
 
     @property
     def headers(self) -> CIMultiDict[str]:
-        headers: CIMultiDict[str] = CIMultiDict()
-        for text in dict.fromkeys(self.warnings):
-            headers.add("Warning", f"299 - {printed(text)}")
-        return headers
+        return warning_headers(self.warnings)
 
     def response(self, item: ApiObject, code: int = 200) -> web.Response:
         body = self.rendering.encode_one(self.media, self.include, item)
@@ -293,7 +296,9 @@ class Write(Generic[T]):
         """Raise `StatusError` 422 if there is an error."""
         broken = list(errors)
         if broken:
-            raise invalid_fields(self.resource.kind, name, broken, self.resource.kind_group)
+            error = invalid_fields(self.resource.kind, name, broken, self.resource.kind_group)
+            error.warnings = tuple(self.answer.warnings)
+            raise error
 
 
 def uid_mismatch(plural: str, uid: str, meta: ObjectMeta) -> str:

@@ -145,6 +145,28 @@ def test_kubectl_takes_over_what_client_side_apply_set() -> None:
     assert json.loads(annotation) == config_map(x="2")
 
 
+def test_a_template_that_is_held_by_value_is_owned_only_below() -> None:
+    template = {"spec": {"restartPolicy": "Never"}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "a"},
+        "spec": {"template": template},
+    }
+
+    def entries(new: Document) -> list[Document]:
+        return server_side_apply.update_managers(
+            "Job", None, new, manager="one", time="2024-01-01T00:00:00Z"
+        )
+
+    [entry] = entries(job)
+    assert entry["fieldsV1"] == {"f:spec": {"f:template": {"f:spec": {"f:restartPolicy": {}}}}}
+    labelled = {**template, "metadata": {"labels": {"a": "b"}}}
+    [entry] = entries({**job, "spec": {"template": labelled}})
+    metadata = entry["fieldsV1"]["f:spec"]["f:template"]["f:metadata"]
+    assert metadata == {"f:labels": {".": {}, "f:a": {}}}
+
+
 def test_an_unknown_field_is_refused() -> None:
     with pytest.raises(
         PatchError, match=r"\(/a; /v1, Kind=ConfigMap\): .bogus: field not declared"

@@ -57,23 +57,23 @@ def written_by(path: Path, version: str, schema: int = SCHEMA_VERSION) -> None:
 async def test_records_of_unknown_kinds_are_kept(
     path: Path, opened: Callable[..., Store], caplog: pytest.LogCaptureFixture
 ) -> None:
-    values = "'deployments', 'default', 'web', 7, 1.5, '{\"spec\": {}}'"
+    values = "'widgets', 'default', 'web', 7, 1.5, '{\"spec\": {}}'"
     execute(path, f"INSERT INTO records VALUES ({values})")
     for _ in range(2):
         with caplog.at_level(logging.WARNING):
             store = opened()
-        assert "unknown kinds, which are kept: deployments (1)" in caplog.text
+        assert "unknown kinds, which are kept: widgets (1)" in caplog.text
         assert store.recovered == ""
         await store.put("configmaps", config_map("b"))
         await store.delete("configmaps", "default", "b")
         await store.close()
-    kept = rows(path, "SELECT * FROM records WHERE resource = 'deployments'")
-    assert kept == [("deployments", "default", "web", 7, 1.5, '{"spec": {}}')]
+    kept = rows(path, "SELECT * FROM records WHERE resource = 'widgets'")
+    assert kept == [("widgets", "default", "web", 7, 1.5, '{"spec": {}}')]
 
 
 async def test_versions_of_unknown_kinds_count(path: Path, opened: Callable[..., Store]) -> None:
     rv = 1 << 60
-    values = f"'deployments', 'default', 'web', {rv}, 1.5, '{{}}'"
+    values = f"'widgets', 'default', 'web', {rv}, 1.5, '{{}}'"
     execute(path, f"INSERT INTO records VALUES ({values})")
     stored = await opened().put("configmaps", config_map("b"))
     assert int(stored.metadata.resourceVersion) > rv

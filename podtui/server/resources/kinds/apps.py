@@ -191,7 +191,6 @@ REPLICA_SETS = Resource(
     columns=Columns(REPLICA_COLUMNS, _replica_set),
     short_names=("rs",),
     categories=("all",),
-    fields=("status.replicas",),
     subresources={"scale": STATUS_VERBS, "status": STATUS_VERBS},
     record="replicasets",
     strategy=apps.REPLICA_SETS,

@@ -11,7 +11,6 @@ from msgspec import structs
 from podtui.api.batch import CronJob, Job, JobSpec
 from podtui.api.v1 import LabelSelector
 from podtui.manifest.defaults import default_template
-from podtui.manifest.validation import formats
 from podtui.manifest.validation.cron_jobs import cron_job_update, validate_cron_job
 from podtui.manifest.validation.errors import Errors, invalid
 from podtui.manifest.validation.job_status import job_status
@@ -25,14 +24,17 @@ from podtui.manifest.validation.jobs import (
     validate_job,
 )
 from podtui.manifest.validation.pod_template import template_tree_errors
+from podtui.manifest.warnings import owner_name_warnings, template_warnings
 from podtui.server.encoding.decoding import Tree
 from podtui.server.resources.strategies.strategy import (
     Strategy,
+    no_warnings,
     with_meta,
     with_old_spec,
     with_old_status,
     without_status,
 )
+from podtui.server.resources.strategies.templates import prepared, supported
 
 _LIMIT: Final = 6
 _NO_LIMIT: Final = 2**31 - 1
@@ -84,12 +86,12 @@ def _cron_job_tree_errors(tree: Tree) -> Errors:
 
 
 def _prepare_create(item: Job) -> Job:
-    item = without_status(item)
+    item = prepared(without_status(item))
     return _labelled(item if item.spec.manualSelector else _with_selector(item))
 
 
 def _prepare_update(new: Job, old: Job) -> Job:
-    return _labelled(with_old_status(new, old))
+    return _labelled(prepared(with_old_status(new, old), old))
 
 
 def _labelled(item: Job) -> Job:
@@ -121,29 +123,20 @@ def _with_selector(item: Job) -> Job:
 
 def _job_warnings(new: Job, old: Job | None) -> Iterable[str]:
     if old is None:
-        yield from _name_warnings(new.metadata.name)
+        yield from owner_name_warnings(new.metadata.name)
     if old is None or new.spec != old.spec:
         yield from _spec_warnings(new.spec, "spec")
 
 
 def _cron_job_warnings(new: CronJob, old: CronJob | None) -> Iterable[str]:
     if old is None:
-        yield from _name_warnings(new.metadata.name)
+        yield from owner_name_warnings(new.metadata.name)
     if old is None or new.spec != old.spec:
         yield from _spec_warnings(new.spec.jobTemplate.spec, "spec.jobTemplate.spec")
     if old is not None and "TZ" in new.spec.schedule:
         yield (
             "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see"
             " https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
-        )
-
-
-def _name_warnings(name: str) -> Iterable[str]:
-    problems = formats.dns_label(name)
-    if problems:
-        yield (
-            "metadata.name: this is used in Pod names and hostnames, which can result in surprising"
-            f" behavior; a DNS label is recommended: [{' '.join(problems)}]"
         )
 
 
@@ -155,28 +148,38 @@ def _spec_warnings(spec: JobSpec, path: str) -> Iterable[str]:
             " parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes"
             " when a big number of indexes fail"
         )
+    yield from template_warnings(spec.template, f"{path}.template")
+
+
+def _prepare_cron_job(item: CronJob) -> CronJob:
+    job = item.spec.jobTemplate
+    spec = structs.replace(job.spec, template=supported(job.spec.template))
+    job = structs.replace(job, spec=spec)
+    return structs.replace(without_status(item), spec=structs.replace(item.spec, jobTemplate=job))
+
+
+def _prepare_cron_job_update(new: CronJob, old: CronJob) -> CronJob:
+    if new.spec.jobTemplate != old.spec.jobTemplate:
+        new = _prepare_cron_job(new)
+    return with_old_status(new, old)
 
 
 def _no_errors(new: CronJob, old: CronJob) -> Errors:
     yield from ()
 
 
-def _no_warnings(new: Job | CronJob, old: Job | CronJob | None) -> Iterable[str]:
-    return ()
-
-
 CRON_JOBS: Final = Strategy(
     struct=CronJob,
     defaults=_cron_job_defaults,
     tree_errors=_cron_job_tree_errors,
-    prepare_create=without_status,
-    prepare_update=with_old_status,
+    prepare_create=_prepare_cron_job,
+    prepare_update=_prepare_cron_job_update,
     validate_create=validate_cron_job,
     validate_update=cron_job_update,
     warnings=_cron_job_warnings,
 )
 CRON_JOB_STATUS: Final = replace(
-    CRON_JOBS, prepare_update=with_old_spec, validate_update=_no_errors, warnings=_no_warnings
+    CRON_JOBS, prepare_update=with_old_spec, validate_update=_no_errors, warnings=no_warnings
 )
 JOBS: Final = Strategy(
     struct=Job,
@@ -190,5 +193,5 @@ JOBS: Final = Strategy(
     orphans=True,
 )
 JOB_STATUS: Final = replace(
-    JOBS, prepare_update=with_old_spec, validate_update=job_status, warnings=_no_warnings
+    JOBS, prepare_update=with_old_spec, validate_update=job_status, warnings=no_warnings
 )

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from msgspec import structs
 
 from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from podtui.api.batch import Job
 from podtui.api.v1 import PodTemplateSpec, ReplicationController
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.pod_template import template_tree_errors
@@ -17,7 +18,7 @@ from podtui.server.resources.strategies.pods import without_stop_signals
 
 _TEMPLATE: Final = "spec.template"
 Workload = TypeVar(
-    "Workload", DaemonSet, Deployment, ReplicaSet, StatefulSet, ReplicationController
+    "Workload", DaemonSet, Deployment, Job, ReplicaSet, StatefulSet, ReplicationController
 )
 
 
@@ -33,11 +34,13 @@ def prepared(new: Workload, old: Workload | None = None) -> Workload:
     template = new.spec.template
     if template is None or (old is not None and template is old.spec.template):
         return new
-    spec = without_stop_signals(template.spec)
-    if spec == template.spec:
-        return new
-    template = structs.replace(template, spec=spec)
+    template = supported(template)
     return structs.replace(new, spec=structs.replace(new.spec, template=template))
+
+
+def supported(template: PodTemplateSpec) -> PodTemplateSpec:
+    """Return the template without the fields that an API server does not support."""
+    return structs.replace(template, spec=without_stop_signals(template.spec))
 
 
 def written_warnings(

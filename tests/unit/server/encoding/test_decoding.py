@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podtui.api.v1 import ConfigMap, Lease, Pod, Struct
+from podtui.api.v1 import ConfigMap, Lease, Pod, Service, Struct
 from podtui.server.encoding.decoding import DecodeError, decode_object, parse_json
 
 
@@ -69,10 +69,10 @@ def test_years_have_four_digits(year: str) -> None:
 def test_remarks_come_in_the_order_of_the_document() -> None:
     text = (
         b'{"a":1,"metadata":{"labels":{"x":"1","x":"2"},"b":2},"spec":{"containers":'
-        b'[{"name":"c"},{"name":"d","q":1}],"hostPID":true,"hostPID":false}}'
+        b'[{"name":"c"},{"name":"d","q":1}],"hostPID":false,"hostPID":true}}'
     )
     clean, remarks = decode_object(parse_json(text), Pod)
-    assert clean["spec"]["hostPID"] is False
+    assert clean["spec"]["hostPID"] is True
     assert remarks == [
         'unknown field "a"',
         'duplicate field "metadata.labels.x"',
@@ -105,3 +105,11 @@ def test_invalid_json_texts(body: bytes, words: str) -> None:
 
 def test_many_values_on_few_levels_are_read() -> None:
     assert parse_json(b"[" + b"[],".join([b""] * 500) + b"[" * 99 + b"]" * 100)
+
+
+def test_zeros_that_go_does_not_write_are_dropped() -> None:
+    text = b'{"spec":{"containers":[],"hostPID":false,"hostUsers":false,"priority":0}}'
+    clean, _ = decode_object(parse_json(text), Pod)
+    assert clean["spec"] == {"containers": [], "hostUsers": False, "priority": 0}
+    required, _ = decode_object({"spec": {"ports": [{"port": 0, "nodePort": 0}]}}, Service)
+    assert required["spec"]["ports"] == [{"port": 0}]

@@ -137,7 +137,7 @@ async def test_a_dependent_stays_while_one_owner_is_left() -> None:
 @pytest.mark.parametrize(
     "owner",
     [
-        reference("web", apiVersion="apps/v1", kind="ReplicaSet"),
+        reference("web", apiVersion="example.com/v1", kind="Widget"),
         reference("vm", kind="Node"),
         reference("x", kind="Namespace"),
         reference("x", apiVersion="v2"),

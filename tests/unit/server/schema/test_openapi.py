@@ -97,11 +97,11 @@ def test_every_kind_has_its_schema() -> None:
             assert (kind in found) != resource.is_absent
 
 
-class PriorityClass(Struct, frozen=True, kw_only=True):
-    """The importance of a pod."""
+class Widget(Struct, frozen=True, kw_only=True):
+    """A thing to show."""
 
-    apiVersion: str = "scheduling.k8s.io/v1"
-    kind: str = "PriorityClass"
+    apiVersion: str = "widgets.example.com/v1"
+    kind: str = "Widget"
     metadata: ObjectMeta = ObjectMeta()
     value: int = 0
     description: str = ""
@@ -111,22 +111,22 @@ def test_a_declaration_is_enough_to_describe_a_kind_that_is_only_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     added: AnyResource = Resource(
-        api_version="scheduling.k8s.io/v1",
-        plural="priorityclasses",
-        singular="priorityclass",
-        kind="PriorityClass",
+        api_version="widgets.example.com/v1",
+        plural="widgets",
+        singular="widget",
+        kind="Widget",
         namespaced=False,
-        live_struct=PriorityClass,
+        live_struct=Widget,
     )
     monkeypatch.setattr(definitions, "ALL", (*definitions.ALL, added))
     group = catalog.group_versions()[-1]
-    assert group.path == "apis/scheduling.k8s.io/v1"
+    assert group.path == "apis/widgets.example.com/v1"
     document = openapi.document(group, "0.0.test")
-    assert "/apis/scheduling.k8s.io/v1/priorityclasses/{name}" in document["paths"]
+    assert "/apis/widgets.example.com/v1/widgets/{name}" in document["paths"]
     schemas = document["components"]["schemas"]
-    model = "io.k8s.api.scheduling.v1.PriorityClass"
+    model = "io.k8s.api.widgets.v1.Widget"
     assert schemas[model]["properties"]["value"] == {"type": "integer"}
-    assert schemas[model]["description"] == "The importance of a pod."
+    assert schemas[model]["description"] == "A thing to show."
     # A field may have the name of a keyword.
     assert schemas[model]["properties"]["description"] == {"type": "string"}
     items = schemas[f"{model}List"]["properties"]["items"]["items"]
@@ -163,6 +163,21 @@ def test_values_of_enumerations_are_listed() -> None:
     assert "ReadWriteOnce" in claim["accessModes"]["items"]["enum"]
     pod = openapi_v2.combined(DOCUMENTS.values())["definitions"]["io.k8s.api.core.v1.PodSpec"]
     assert pod["properties"]["restartPolicy"]["enum"] == policy["enum"]
+
+
+def test_every_field_of_a_workload_has_a_text() -> None:
+    schemas = DOCUMENTS["apis/apps/v1"]["components"]["schemas"]
+    groups = ("io.k8s.api.apps.v1.", "io.k8s.api.autoscaling.v1.")
+    own = {
+        name.rpartition(".")[2]: schema
+        for name, schema in schemas.items()
+        if name.startswith(groups) and not name.endswith("List")
+    }
+    assert {"ControllerRevision", "DaemonSet", "Deployment", "Scale", "StatefulSet"} <= own.keys()
+    for name, schema in own.items():
+        assert schema["description"], name
+        for field, described in schema["properties"].items():
+            assert described.get("description"), (name, field)
 
 
 def test_texts_are_about_existing_types_and_fields() -> None:
