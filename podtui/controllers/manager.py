@@ -11,6 +11,7 @@ from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
+from podtui.controllers.disruption import DisruptionController
 from podtui.controllers.endpoints import (
     EndpointsController,
     EndpointSliceController,
@@ -54,4 +55,5 @@ def _controllers(
         EndpointSliceController(cache, writer, events),
         EndpointsController(cache, writer, events),
         EndpointsMirror(cache, writer, events),
+        DisruptionController(cache, writer, events, clock),
     ]
