@@ -2,8 +2,8 @@
 
 A controller must see its own writes, or it would create the same pods twice. Real controllers count
 the changes that they expect. Here, the answer of a write is put into the cache at once, and a later
-watch event with an older version is ignored. Deleted objects are remembered by their UIDs until the
-watch reports the deletion, so that a late change does not bring them back.
+watch event with an older version is ignored. Deleted objects are remembered by their UIDs, so that
+the late answer of a write, or a late change that a watch reports, does not bring them back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from podtui.api.v1 import ObjectMeta, OwnerReference
 from podtui.client.protocol import Changed, Delta, Lost, Object, Removed, Synced
@@ -22,6 +22,9 @@ T = TypeVar("T", bound=Object)
 Kind = type[Object]
 Key = tuple[str, str]
 """Namespace and name."""
+_MAX_DELETED: Final = 10_000
+_NOBODY: Final = ""
+"""Stands for the UID of the owner of objects that no owner controls."""
 Observer = Callable[[Object | None, Object | None], None]
 """Called with an object before and after a change; None if it did not or does not exist."""
 
@@ -40,7 +43,7 @@ class Cache:
         self._owned: dict[Kind, defaultdict[str, dict[Key, Object]]] = {}
         self._observers: defaultdict[Kind, list[Observer]] = defaultdict(list)
         self._deleted: dict[str, None] = {}
-        """The UIDs of objects that were deleted by a write, until the watch reports it."""
+        """The UIDs of the objects that were deleted last."""
         self._listed: dict[Kind, asyncio.Event] = {}
 
     def add_kind(self, kind: Kind) -> None:
@@ -79,6 +82,16 @@ class Cache:
         owned = self._owned[kind].get(uid)
         return [] if owned is None else cast("list[T]", [*owned.values()])
 
+    def claimable(self, kind: type[T], owner: Object) -> list[T]:
+        """Return the objects that ``owner`` controls, and those of its namespace that no owner
+        controls."""
+        namespace = owner.metadata.namespace
+        orphans = self.owned(kind, _NOBODY)
+        return [
+            *self.owned(kind, owner.metadata.uid),
+            *(item for item in orphans if item.metadata.namespace == namespace),
+        ]
+
     # --- changes
 
     def put(self, item: Object) -> None:
@@ -95,13 +108,10 @@ class Cache:
         self._notify(kind, before, item)
 
     def remove(self, item: Object) -> None:
-        """Remove an object, as the watch reports it."""
-        self._deleted.pop(item.metadata.uid, None)
-        self._drop(item)
-
-    def mark_deleted(self, item: Object) -> None:
-        """Remove an object that a write has deleted, before the watch reports it."""
+        """Remove an object that a write has deleted, or that a watch reports as deleted."""
         self._deleted[item.metadata.uid] = None
+        if len(self._deleted) > _MAX_DELETED:
+            del self._deleted[next(iter(self._deleted))]
         self._drop(item)
 
     def replace(self, kind: Kind, items: Iterable[Object]) -> None:
@@ -109,7 +119,6 @@ class Cache:
         listed = {(item.metadata.namespace, item.metadata.name): item for item in items}
         for key, item in list(self._objects[kind].items()):
             if key not in listed:
-                self._deleted.pop(item.metadata.uid, None)
                 self._drop(item)
         for item in listed.values():
             self.put(item)
@@ -127,12 +136,13 @@ class Cache:
 
     def _index(self, kind: Kind, key: Key, before: Object | None, after: Object | None) -> None:
         owned = self._owned[kind]
-        if (owner := controller_of(before)) is not None:
-            owned[owner.uid].pop(key, None)
-            if not owned[owner.uid]:
-                del owned[owner.uid]
-        if after is not None and (owner := controller_of(after)) is not None:
-            owned[owner.uid][key] = after
+        if before is not None:
+            uid = _owner_uid(before)
+            owned[uid].pop(key, None)
+            if not owned[uid]:
+                del owned[uid]
+        if after is not None:
+            owned[_owner_uid(after)][key] = after
 
     def _notify(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         for observer in self._observers[kind]:
@@ -165,6 +175,11 @@ def version(item: Object) -> int:
     """Return the resource version as a number, by which versions of an object are compared."""
     text = item.metadata.resourceVersion
     return int(text) if text.isdecimal() else 0
+
+
+def _owner_uid(item: Object) -> str:
+    owner = controller_of(item)
+    return _NOBODY if owner is None else owner.uid
 
 
 def controller_of(item: Object | None) -> OwnerReference | None:

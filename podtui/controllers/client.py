@@ -17,6 +17,10 @@ from podtui.errors import ApiError
 class Writer(Protocol):
     """Raises `podtui.errors.AgentUnavailable` and `podtui.errors.ApiError`."""
 
+    async def get(self, kind: type[T], namespace: str, name: str) -> T:
+        """Read an object from the API, which may be newer than the cached one."""
+        ...
+
     async def create(self, kind: type[T], item: T) -> T: ...
 
     async def update(self, kind: type[T], item: T, *, subresource: str = "") -> T:
@@ -43,6 +47,9 @@ class ControllerClient:
 
     def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
         return self._client.follow(kind)
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T:
+        return await self._client.get(kind, namespace, name)
 
     async def create(self, kind: type[T], item: T) -> T:
         stored = await self._client.create(kind, item)
@@ -74,12 +81,18 @@ class ControllerClient:
         except ApiError as error:
             if error.code != 404:
                 raise
-            self._cache.mark_deleted(item)
+            self._cache.remove(item)
             return
         if msgspec.json.decode(body, type=_Typed).kind == "Status":
-            self._cache.mark_deleted(item)
+            self._cache.remove(item)
+            return
+        answer = kind_of(kind).decode(body)
+        meta = answer.metadata
+        if meta.finalizers or meta.deletionGracePeriodSeconds:
+            self._cache.put(answer)
         else:
-            self._cache.put(kind_of(kind).decode(body))
+            # Nothing delays the deletion: the answer is the object as it was last.
+            self._cache.remove(answer)
 
 
 class _Typed(msgspec.Struct, frozen=True):

@@ -14,13 +14,13 @@ from podtui.api.selectors import labels_match
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import (
     Condition,
-    IntOrString,
     LabelSelector,
     OwnerReference,
     Pod,
     ReplicationController,
 )
 from podtui.clock import Clock
+from podtui.controllers.amounts import scaled
 from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents, EventType
@@ -39,13 +39,6 @@ class ScaleError(ValueError):
 
 Scale = tuple[str, int]
 """UID and wanted pods of a controller."""
-
-
-def scaled_value(value: IntOrString, total: int) -> int:
-    """Return a number, or a percentage of ``total`` rounded up."""
-    if isinstance(value, int):
-        return value
-    return -(-int(value.removesuffix("%")) * total // 100)
 
 
 class Expected(NamedTuple):
@@ -80,9 +73,8 @@ def expected_pods(
             scales[scale[0]] = scale[1]
     total = sum(scales.values())
     if most is not None:
-        return Expected(total, max(0, total - scaled_value(most, total)), unmanaged)
-    healthy = 0 if least is None else scaled_value(least, total)
-    return Expected(total, healthy, unmanaged)
+        return Expected(total, max(0, total - scaled(most, total, up=True)), unmanaged)
+    return Expected(total, scaled(least, total, up=True), unmanaged)
 
 
 def disrupted_pods(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Generic
@@ -58,6 +58,11 @@ def is_active(pod: Pod) -> bool:
     return pod.status.phase not in _ENDED and pod.metadata.deletionTimestamp is None
 
 
+def is_terminating(pod: Pod) -> bool:
+    """Return whether the pod is being deleted and has not ended yet."""
+    return pod.status.phase not in _ENDED and pod.metadata.deletionTimestamp is not None
+
+
 def is_ready(pod: Pod) -> bool:
     return is_true(pod, "Ready")
 
@@ -76,6 +81,11 @@ def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> flo
     return max(0.0, (since + timedelta(seconds=min_ready_seconds) - now).total_seconds())
 
 
+def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    """Return whether the pod has been ready for ``min_ready_seconds``."""
+    return seconds_to_available(pod, min_ready_seconds, now) == 0
+
+
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[T]):
     """What an owner does with the objects in its namespace: those that it controls, the orphans
@@ -86,16 +96,21 @@ class Claim(Generic[T]):
     released: tuple[T, ...] = ()
 
 
-def claim(owner: Object, selector: LabelSelector | None, items: Iterable[T]) -> Claim[T]:
-    """Divide objects by owner and labels. An owner that is being deleted adopts and releases
-    nothing."""
+def claim(
+    owner: Object,
+    selector: LabelSelector | None,
+    items: Iterable[T],
+    is_member: Callable[[T], bool] = lambda _: True,
+) -> Claim[T]:
+    """Divide objects by owner and labels, and by ``is_member`` if the owner selects by more than
+    labels. An owner that is being deleted adopts and releases nothing."""
     mine: list[T] = []
     adopted: list[T] = []
     released: list[T] = []
     deleting = owner.metadata.deletionTimestamp is not None
     for item in items:
         meta, controller = item.metadata, controller_of(item)
-        selected = labels_match(selector, meta.labels)
+        selected = labels_match(selector, meta.labels) and is_member(item)
         if controller is not None:
             if controller.uid != owner.metadata.uid:
                 continue
@@ -111,9 +126,13 @@ def claim(owner: Object, selector: LabelSelector | None, items: Iterable[T]) -> 
 
 async def apply_claim(writer: Writer, kind: type[T], owner: Object, claimed: Claim[T]) -> list[T]:
     """Write the owners of adopted and released objects. Return the objects that ``owner`` controls
-    now. An object that has disappeared meanwhile is left out."""
+    now. An object that has disappeared meanwhile is left out.
+
+    Before it adopts objects, it reads the owner again: an owner that is deleted with
+    ``--cascade=orphan`` must not take back the objects that it was parted from."""
     adopted: dict[str, T] = {}
-    for item in claimed.adopted:
+    may_adopt = bool(claimed.adopted) and await _is_alive(writer, owner)
+    for item in claimed.adopted if may_adopt else ():
         patch = {"metadata": {"ownerReferences": [owner_reference(owner)]}}
         try:
             adopted[item.metadata.uid] = await writer.patch(kind, item, patch)
@@ -132,6 +151,17 @@ async def apply_claim(writer: Writer, kind: type[T], owner: Object, claimed: Cla
     return [*kept, *adopted.values()]
 
 
+async def _is_alive(writer: Writer, owner: Object) -> bool:
+    meta = owner.metadata
+    try:
+        stored = (await writer.get(type(owner), meta.namespace, meta.name)).metadata
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return False
+    return stored.uid == meta.uid and stored.deletionTimestamp is None
+
+
 class PodControl:
     """Creates and deletes pods, and records the events of their owner."""
 
@@ -146,7 +176,7 @@ class PodControl:
             created = await self._writer.create(Pod, pod)
         except ApiError as error:
             # Nothing can be created in a namespace that is being deleted; no event either.
-            if not _is_terminating(error):
+            if not is_namespace_terminating(error):
                 self._record(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
         name = created.metadata.name
@@ -166,7 +196,8 @@ class PodControl:
         self._events.record(self._component, owner, event_type, reason, message)
 
 
-def _is_terminating(error: ApiError) -> bool:
+def is_namespace_terminating(error: ApiError) -> bool:
+    """Return whether an object was refused because its namespace is being deleted."""
     return error.code == 403 and "because it is being terminated" in str(error)
 
 

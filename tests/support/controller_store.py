@@ -66,6 +66,12 @@ class ControllerStore:
         """Let a pod that is being deleted go."""
         self._removed(self._current(Pod, pod))
 
+    async def get(self, kind: type[T], namespace: str, name: str) -> T:
+        item = self.cache.get(kind, namespace, name)
+        if item is None:
+            raise ApiError(404, "NotFound", f'"{name}" not found')
+        return item
+
     async def create(self, kind: type[T], item: T) -> T:
         self._fail()
         return self.add(item)
