@@ -15,6 +15,7 @@ from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
 from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.deployments import DeploymentController
+from podtui.controllers.disruption import DisruptionController
 from podtui.controllers.endpoints import (
     EndpointsController,
     EndpointSliceController,
@@ -88,4 +89,5 @@ def _controllers(
         EndpointSliceController(cache, writer, events),
         EndpointsController(cache, writer, events),
         EndpointsMirror(cache, writer, events),
+        DisruptionController(cache, writer, events, clock),
     ]
