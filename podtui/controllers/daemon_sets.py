@@ -163,8 +163,8 @@ class _Planner:
             result.delete += running[1:]
         elif running:
             result.delete += self._excess(running)
-        elif self._fits[node] is Fit.RUNS:
-            # An update with surge does not wait for the end of the old pod.
+        elif self._fits[node] is Fit.RUNS and node not in result.held:
+            # A set with surge does not wait for the end of the old pod.
             result.create.append(node)
 
     def _excess(self, running: Sequence[Pod]) -> list[Pod]:

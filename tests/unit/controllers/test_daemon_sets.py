@@ -345,6 +345,49 @@ def test_a_pod_beside_an_old_one_that_breaks_replaces_it(world: SetWorld) -> Non
     assert deleting(world) == [old]
 
 
+def taint(world: SetWorld, name: str, effect: str = "NoSchedule") -> None:
+    item = world.get(Node, name)
+    taints = node(name, ("own", effect)).spec.taints
+    world.api.put(structs.replace(item, spec=structs.replace(item.spec, taints=taints)))
+
+
+def test_an_update_with_surge_adds_pods_beside_all_broken_ones(world: SetWorld) -> None:
+    start(world, a_set(updateStrategy=strategy(maxSurge=1, maxUnavailable=0)), "a", "b", "c")
+    for name in "ab":
+        world.stop(by_node(world)[name][0].metadata.name)
+    world.change(DaemonSet, "agent", template=pod_template("b"))
+    world.sync(DaemonSet, "agent")
+    assert images(world) == {"a": ["a", "b"], "b": ["a", "b"], "c": ["a", "b"]}
+
+
+def test_a_pod_serves_on_a_tainted_node_until_enough_others_do(world: SetWorld) -> None:
+    start(world, a_set(updateStrategy=strategy(maxSurge=1, maxUnavailable=0)), "a", "b")
+    world.stop(by_node(world)["b"][0].metadata.name)
+    taint(world, "a")
+    world.change(DaemonSet, "agent", template=pod_template("b"))
+    settle(world)
+    assert images(world)["a"] == ["a"]
+    finish(world)
+    assert images(world) == {"b": ["b"]}
+
+
+def test_a_set_with_surge_creates_no_pod_on_a_tainted_node(world: SetWorld) -> None:
+    start(world, a_set(updateStrategy=strategy(maxSurge=1, maxUnavailable=0)), "a", "b")
+    taint(world, "a")
+    for pods in by_node(world).values():
+        world.delete(pods[0].metadata.name)
+    settle(world)
+    assert sorted(by_node(world)) == ["b"]
+
+
+def test_a_set_with_surge_creates_no_pod_beside_a_failed_one_in_back_off(world: SetWorld) -> None:
+    start(world, a_set(updateStrategy=strategy(maxSurge=1, maxUnavailable=0)), "a")
+    for _ in range(3):
+        world.fail(*world.pods())
+        settle(world)
+    assert len(world.pods()) == 1
+
+
 def test_on_delete_waits_for_the_user(world: SetWorld) -> None:
     start(world, a_set(updateStrategy={"type": "OnDelete"}), "a", "b")
     world.change(DaemonSet, "agent", template=pod_template("b"))
@@ -403,6 +446,48 @@ def test_pods_are_adopted_by_labels(world: SetWorld) -> None:
     assert list(world.pods()) == ["own"]
     (owner,) = world.pods()["own"].metadata.ownerReferences
     assert owner.name == "agent"
+
+
+@pytest.mark.parametrize(("surge", "left"), [(0, ["p1"]), (1, ["p1"])])
+def test_the_oldest_of_several_pods_on_a_node_stays(
+    world: SetWorld, surge: int, left: list[str]
+) -> None:
+    start(world, a_set(updateStrategy=strategy(maxSurge=surge)), "a")
+    (first,) = world.pods().values()
+    for name in ("p2", "p1", "p3"):
+        meta = structs.replace(
+            first.metadata,
+            name=name,
+            uid=name,
+            creationTimestamp=f"2026-01-0{name[1]}T00:00:00Z",
+        )
+        world.api.put(structs.replace(first, metadata=meta))
+    world.cache.remove(first)
+    settle(world)
+    assert [pods[0].metadata.name for pods in by_node(world).values()] == left
+    assert len(deleting(world)) == 2
+
+
+def test_a_scheduled_pod_of_a_node_that_is_gone_is_left_to_the_pod_collection(
+    world: SetWorld,
+) -> None:
+    start(world, a_set(), "n1")
+    (pod,) = world.pods().values()
+    world.api.put(structs.replace(pod, spec=structs.replace(pod.spec, nodeName="n1")))
+    world.cache.remove(world.get(Node, "n1"))
+    settle(world)
+    assert not deleting(world)
+
+
+def test_a_pod_that_has_ended_but_stays_is_not_waited_for(world: SetWorld) -> None:
+    start(world, a_set(), "n1")
+    (pod,) = world.pods().values()
+    world.delete(pod.metadata.name)
+    settle(world)
+    assert len(world.pods()) == 1
+    world.fail(pod.metadata.name, "Succeeded")
+    settle(world)
+    assert len(world.pods()) == 2
 
 
 def test_a_set_that_selects_all_pods_is_refused(world: SetWorld) -> None:
