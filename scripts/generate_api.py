@@ -120,6 +120,7 @@ BY_POINTER = {
     ("ControllerRevision", "data"),
     ("DaemonSetSpec", "selector"),
     ("DeploymentSpec", "selector"),
+    ("PersistentVolumeClaimSpec", "storageClassName"),
     ("ReplicaSetSpec", "selector"),
     ("StatefulSetSpec", "selector"),
 }

@@ -77,6 +77,7 @@ from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
+from podtui.server.resources.storage_classes import publish_standard_class
 from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.tls import TlsServer
@@ -228,6 +229,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
 
         await namespaces.prepare()
         await publish_system_classes(store, clock)
+        await publish_standard_class(store, clock)
         await DefaultRoles(store, clock).prepare()
         aggregation = ClusterRoleAggregation(store, clock)
         await aggregation.aggregate()

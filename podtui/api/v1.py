@@ -576,7 +576,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True, kw_only=True):
     dataSourceRef: TypedObjectReference | None = None
     resources: VolumeResourceRequirements | None = None
     selector: LabelSelector | None = None
-    storageClassName: str = ""
+    storageClassName: str | None = None
     volumeAttributesClassName: str = ""
     volumeMode: str = ""
     volumeName: str = ""

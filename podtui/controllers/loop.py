@@ -11,9 +11,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, cast
 
+from podtui.api.selectors import labels_match
+from podtui.api.v1 import LabelSelector
 from podtui.client.protocol import Object
 from podtui.clock import Clock
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
+from podtui.controllers.cache import Cache, Key, Kind, T, controller_of
 from podtui.controllers.queue import WorkQueue
 from podtui.errors import ApiError, PodtuiError
 
@@ -112,5 +114,23 @@ def controller_key(kind: Kind) -> Keys:
         owner = controller_of(item)
         if owner is not None and owner.kind == kind.__name__:
             yield (item.metadata.namespace, owner.name)
+
+    return keys
+
+
+def claimant_keys(
+    cache: Cache, kind: type[T], selector: Callable[[T], LabelSelector | None]
+) -> Keys:
+    """Return the function from an object to the key of its controller, or, if no owner controls it,
+    to the keys of all owners of ``kind`` that could adopt it."""
+    controller = controller_key(kind)
+
+    def keys(item: Object) -> Iterable[Key]:
+        if controller_of(item) is not None:
+            yield from controller(item)
+            return
+        for owner in cache.list(kind, item.metadata.namespace):
+            if labels_match(selector(owner), item.metadata.labels):
+                yield from own_key(owner)
 
     return keys

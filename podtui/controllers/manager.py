@@ -6,25 +6,48 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from podtui.api.apps import ReplicaSet
+from podtui.api.v1 import ReplicationController
 from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
+from podtui.controllers.cron_jobs import CronJobController
 from podtui.controllers.daemon_sets import DaemonSetController
+from podtui.controllers.deployments import DeploymentController
+from podtui.controllers.disruption import DisruptionController
+from podtui.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+    EndpointsMirror,
+)
 from podtui.controllers.events import ControllerEvents
+from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
+from podtui.controllers.replica_sets import ReplicaSetController
 from podtui.controllers.stateful_sets import StatefulSetController
+from podtui.controllers.volumes import (
+    ClaimBinder,
+    ClaimProtection,
+    EphemeralVolumes,
+    Tools,
+    VolumeDirectories,
+    VolumeProtection,
+    VolumeReclaimer,
+)
 
 AGENT: Final = "kube-controller-manager"
 """The User-Agent of the controllers, which is also the manager of the fields that they write."""
 
 
-def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], Awaitable[object]]]:
+def controller_jobs(
+    client: ApiClient, clock: Clock, directories: VolumeDirectories
+) -> dict[str, Callable[[], Awaitable[object]]]:
     """Return the long-running calls of the controllers, by name."""
     cache = Cache()
     writer = ControllerClient(client, cache)
     events = ControllerEvents(client, clock)
-    controllers = _controllers(cache, writer, events, clock)
+    controllers = _controllers(cache, writer, events, clock, directories)
     for controller in controllers:
         for kind in controller.kinds:
             cache.add_kind(kind)
@@ -39,9 +62,32 @@ def controller_jobs(client: ApiClient, clock: Clock) -> dict[str, Callable[[], A
 
 
 def _controllers(
-    cache: Cache, writer: ControllerClient, events: ControllerEvents, clock: Clock
+    cache: Cache,
+    writer: ControllerClient,
+    events: ControllerEvents,
+    clock: Clock,
+    directories: VolumeDirectories,
 ) -> list[Controller]:
+    tools = Tools(cache, writer, events, clock, directories)
     return [
+        DeploymentController(cache, writer, events, clock),
+        ClaimBinder(tools),
+        VolumeReclaimer(tools),
+        ClaimProtection(tools),
+        VolumeProtection(tools),
+        EphemeralVolumes(tools),
+        ReplicaSetController(ReplicaSet, "replicaset-controller", cache, writer, events, clock),
+        ReplicaSetController(
+            ReplicationController, "replication-controller", cache, writer, events, clock
+        ),
         DaemonSetController(cache, writer, events, clock),
         StatefulSetController(cache, writer, events, clock),
+        JobController(cache, writer, events, clock),
+        OrphanedJobPods(cache, writer),
+        FinishedJobs(cache, writer, clock),
+        CronJobController(cache, writer, events, clock),
+        EndpointSliceController(cache, writer, events),
+        EndpointsController(cache, writer, events),
+        EndpointsMirror(cache, writer, events),
+        DisruptionController(cache, writer, events, clock),
     ]

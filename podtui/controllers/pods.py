@@ -58,6 +58,11 @@ def is_active(pod: Pod) -> bool:
     return pod.status.phase not in _ENDED and pod.metadata.deletionTimestamp is None
 
 
+def is_terminating(pod: Pod) -> bool:
+    """Return whether the pod is being deleted and has not ended yet."""
+    return pod.status.phase not in _ENDED and pod.metadata.deletionTimestamp is not None
+
+
 def is_ready(pod: Pod) -> bool:
     return is_true(pod, "Ready")
 
@@ -126,7 +131,7 @@ async def apply_claim(writer: Writer, kind: type[T], owner: Object, claimed: Cla
     Before it adopts objects, it reads the owner again: an owner that is deleted with
     ``--cascade=orphan`` must not take back the objects that it was parted from."""
     adopted: dict[str, T] = {}
-    may_adopt = bool(claimed.adopted) and await _is_alive(writer, owner)
+    may_adopt = bool(claimed.adopted) and await is_alive(writer, owner)
     for item in claimed.adopted if may_adopt else ():
         patch = {"metadata": {"ownerReferences": [owner_reference(owner)]}}
         try:
@@ -146,7 +151,11 @@ async def apply_claim(writer: Writer, kind: type[T], owner: Object, claimed: Cla
     return [*kept, *adopted.values()]
 
 
-async def _is_alive(writer: Writer, owner: Object) -> bool:
+async def is_alive(writer: Writer, owner: Object) -> bool:
+    """Ask the API whether an owner still exists and is not being deleted.
+
+    The watches of two kinds are not in step: a controller may see that the objects of a deleted
+    owner are deleted before it sees that the owner is."""
     meta = owner.metadata
     try:
         stored = (await writer.get(type(owner), meta.namespace, meta.name)).metadata
@@ -171,7 +180,7 @@ class PodControl:
             created = await self._writer.create(Pod, pod)
         except ApiError as error:
             # Nothing can be created in a namespace that is being deleted; no event either.
-            if not _is_terminating(error):
+            if not is_namespace_terminating(error):
                 self._record(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
         name = created.metadata.name
@@ -191,7 +200,8 @@ class PodControl:
         self._events.record(self._component, owner, event_type, reason, message)
 
 
-def _is_terminating(error: ApiError) -> bool:
+def is_namespace_terminating(error: ApiError) -> bool:
+    """Return whether an object was refused because its namespace is being deleted."""
     return error.code == 403 and "because it is being terminated" in str(error)
 
 

@@ -213,7 +213,7 @@ def test_a_file_with_unserved_kinds_is_applied_in_part(agent: KubectlAgent, vers
         'no matches for kind "PodTemplate" in version "v1"',
         'no matches for kind "Widget" in version "example.com/v1"',
         'The Service "x" is invalid: spec.ports: Required value',
-        "podtui has no deployments; clients can create",
+        'The Deployment "x" is invalid',
     ):
         assert words in done.stderr
     # kubectl prunes objects of a list of kinds of its own.

@@ -18,10 +18,10 @@ def pod_template_errors(template: PodTemplateSpec, path: str) -> Errors:
 
     The restart policy may be any that a pod may have; most kinds allow fewer.
     """
-    pod = as_pod(template)
     yield from template_meta_errors(template, path)
-    yield from _below(path, spec_errors(pod, in_template=True))
-    yield from _below(path, security.profile_agreement(pod))
+    # The rules of a spec that depend on the metadata of its pod do not apply to a template.
+    yield from _below(path, spec_errors(Pod(spec=template.spec), in_template=True))
+    yield from _below(path, security.profile_agreement(as_pod(template)))
     if template.spec.ephemeralContainers:
         why = "ephemeral containers not allowed in pod template"
         yield forbidden(f"{path}.spec.ephemeralContainers", why)

@@ -11,6 +11,7 @@ from podtui.api.v1 import (
     Affinity,
     LabelSelector,
     NodeAffinity,
+    NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PodAffinity,
@@ -63,17 +64,21 @@ def _weight(weight: int, path: str) -> Errors:
 def _node_affinity(affinity_spec: NodeAffinity, path: str) -> Errors:
     must = affinity_spec.requiredDuringSchedulingIgnoredDuringExecution
     if must is not None:
-        here = f"{path}.{_REQUIRED}.nodeSelectorTerms"
-        if not must.nodeSelectorTerms:
-            yield required(here, "must have at least one node selector term")
-        for index, term in enumerate(must.nodeSelectorTerms):
-            yield from _node_term(term, f"{here}[{index}]", check_values=True)
+        yield from node_selector(must, f"{path}.{_REQUIRED}")
     for index, preferred in enumerate(
         affinity_spec.preferredDuringSchedulingIgnoredDuringExecution
     ):
         here = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight(preferred.weight, here)
         yield from _node_term(preferred.preference, f"{here}.preference", check_values=False)
+
+
+def node_selector(selector: NodeSelector, path: str) -> Errors:
+    here = f"{path}.nodeSelectorTerms"
+    if not selector.nodeSelectorTerms:
+        yield required(here, "must have at least one node selector term")
+    for index, term in enumerate(selector.nodeSelectorTerms):
+        yield from _node_term(term, f"{here}[{index}]", check_values=True)
 
 
 def _node_term(term: NodeSelectorTerm, path: str, *, check_values: bool) -> Errors:

@@ -77,6 +77,13 @@ _FIELDS: Final[Mapping[str, str]] = {
         "AccessModes* Selector* Resources VolumeName StorageClassName* VolumeMode* "
         "DataSource* DataSourceRef* VolumeAttributesClassName*"
     ),
+    "LocalVolumeSource": "Path FSType*",
+    # Without the fields that are not sources: only the sources are compared.
+    "PersistentVolumeSpec": (
+        "GCEPersistentDisk* AWSElasticBlockStore* HostPath* Glusterfs* NFS* RBD* Quobyte* ISCSI* "
+        "FlexVolume* Cinder* CephFS* FC* Flocker* AzureFile* VsphereVolume* AzureDisk* "
+        "PhotonPersistentDisk* PortworxVolume* ScaleIO* Local* StorageOS* CSI*"
+    ),
     "EphemeralVolumeSource": "VolumeClaimTemplate*",
     "ImageVolumeSource": "Reference PullPolicy",
     "VolumeSource": (

@@ -61,6 +61,8 @@ _PERCENT_WORDS: Final = (
     "a valid percent string must be a numeric string followed by an ending '%'"
     " (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
+_MOST_DIGITS: Final = 18
+"""Longer percentages are too high as well."""
 _NEGATIVE: Final = "must be greater than or equal to 0"
 _IMMUTABLE: Final = "field is immutable"
 _TEMPLATE: Final = "spec.template"
@@ -227,7 +229,8 @@ def _count_or_percent(value: IntOrString, path: str) -> Errors:
 
 def _percent(value: IntOrString) -> int | None:
     if isinstance(value, str) and _PERCENT.fullmatch(value):
-        return int(value.removesuffix("%"))
+        digits = value.removesuffix("%").lstrip("0")[:_MOST_DIGITS]
+        return int(digits or "0")
     return None
 
 

@@ -17,6 +17,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from podtui.api.times import rfc3339_micros
+from podtui.runtime.memory.scripts import run_command
 from podtui.runtime.protocol import ContainerConfig, LogLine
 
 KILLED: Final = 137
@@ -66,9 +67,14 @@ class Behaviour:
 
 
 def simulated_container(config: ContainerConfig) -> Behaviour:
-    """Print the image and command, and run until stopped."""
-    command = (config.image, *(config.command or ()), *(config.args or ()))
-    return Behaviour(lines=(_simulated(command),))
+    """Print the image and command, and run until stopped. A command that is understood prints what
+    it prints, and ends when it ends."""
+    command = (*(config.command or ()), *(config.args or ()))
+    shown = _simulated((config.image, *command))
+    run = run_command(command, dict(config.env)) if config.command else None
+    if run is None:
+        return Behaviour(lines=(shown,))
+    return Behaviour(lines=run.lines or (shown,), exit_after=run.seconds, exit_code=run.code)
 
 
 def simulated_command(command: tuple[str, ...]) -> Behaviour:

@@ -1,11 +1,13 @@
 """Admission: complete or refuse an object when it is created or updated. Implements the plugins
 NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds, DefaultIngressClass,
-RuntimeClass and PodResizeValidator of a default API server, and its allocation of addresses."""
+DefaultStorageClass, StorageObjectInUseProtection, PersistentVolumeClaimResize, RuntimeClass and
+PodResizeValidator of a default API server, and its allocation of addresses."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, cast
 
 from msgspec import structs
@@ -15,6 +17,7 @@ from podtui.api.pod_resources import in_unit, request_amounts
 from podtui.api.pods import is_mirror
 from podtui.api.quantity import Quantity, parse_quantity
 from podtui.api.scheduling import PriorityClass
+from podtui.api.times import rfc3339
 from podtui.api.v1 import (
     ConfigMapProjection,
     Container,
@@ -24,6 +27,8 @@ from podtui.api.v1 import (
     Namespace,
     Node,
     ObjectFieldSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodSpec,
     ProjectedVolumeSource,
@@ -48,9 +53,16 @@ from podtui.server.resources.priorities import (
 from podtui.server.resources.resource import AnyResource, Resource
 from podtui.server.resources.runtime_class import runtime_class_of, with_runtime_class
 from podtui.server.resources.service_addresses import allocation
+from podtui.server.resources.storage_classes import (
+    admitted_claim,
+    check_expansion,
+    class_of,
+    protected_volume,
+)
 from podtui.server.resources.strategies.namespaces import TERMINATING
 from podtui.server.resources.strategies.pods import with_tolerations
 from podtui.server.resources.strategies.strategy import unchanged
+from podtui.server.resources.strategies.volumes import transition_time
 from podtui.server.status import StatusError, forbidden, not_found
 from podtui.store.protocol import Records
 from podtui.store.resources import Object, T
@@ -80,6 +92,10 @@ def admission(resource: Resource[T], records: Records, clock: Clock) -> Callable
                 admitted = await with_default_class(admitted, records)
             case PriorityClass():
                 check_default(admitted, await other_default(admitted, records))
+            case PersistentVolume():
+                admitted = protected_volume(admitted)
+            case PersistentVolumeClaim():
+                admitted = await admitted_claim(admitted, records)
             case Service():
                 admitted = (await allocation(records, admitted)).created(admitted)
             case _:
@@ -89,9 +105,14 @@ def admission(resource: Resource[T], records: Records, clock: Clock) -> Callable
     return admit
 
 
-async def update_completion(subresource: str, old: T, records: Records) -> Callable[[T, T], T]:
-    """Return what sets fields in an update (new, old) that depend on other objects. It raises
-    `StatusError`."""
+async def update_completion(
+    subresource: str, old: T, records: Records, clock: Clock
+) -> Callable[[T, T], T]:
+    """Return what sets fields in an update (new, old) that depend on other objects, or on the time.
+    It raises `StatusError`."""
+    if subresource == "status" and isinstance(old, PersistentVolume):
+        complete = partial(transition_time, now=rfc3339(clock.now()))
+        return cast("Callable[[T, T], T]", complete)
     if subresource or not isinstance(old, Service):
         return unchanged
     return cast("Callable[[T, T], T]", (await allocation(records, old)).updated)
@@ -109,6 +130,15 @@ async def update_admission(
             check_default(new, other)
 
         return check_class
+    if not subresource and isinstance(old, PersistentVolumeClaim):
+        storage_class = await class_of(old, records)
+
+        def check_claim(new: Object, before: Object) -> None:
+            assert isinstance(new, PersistentVolumeClaim)
+            assert isinstance(before, PersistentVolumeClaim)
+            check_expansion(new, before, storage_class)
+
+        return check_claim
     if subresource != "resize" or not isinstance(old, Pod):
         return _admit_all
     node = await records.get("nodes", "", old.spec.nodeName) if old.spec.nodeName else None

@@ -24,7 +24,7 @@ from podtui.server.resources.kinds import (
     replication_controllers,
     scheduling,
     services,
-    storage,
+    volumes,
 )
 from podtui.server.resources.objects import (
     ApiObject,
@@ -331,8 +331,8 @@ ALL: tuple[AnyResource, ...] = (
     batch.JOBS,
     services.ENDPOINTS,
     core.LIMIT_RANGES,
-    core.VOLUMES,
-    core.VOLUME_CLAIMS,
+    volumes.VOLUMES,
+    volumes.VOLUME_CLAIMS,
     replication_controllers.REPLICATION_CONTROLLERS,
     core.RESOURCE_QUOTAS,
     services.SERVICES,
@@ -346,7 +346,7 @@ ALL: tuple[AnyResource, ...] = (
     rbac.ROLES,
     rbac.ROLE_BINDINGS,
     scheduling.PRIORITY_CLASSES,
-    storage.STORAGE_CLASSES,
+    volumes.STORAGE_CLASSES,
     MANIFESTS,
     TIMELINES,
     POD_METRICS,

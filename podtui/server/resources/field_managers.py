@@ -11,6 +11,7 @@ from msgspec import structs
 from podtui.api.fields import types
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
+from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     ConfigMap,
     Event,
@@ -40,6 +41,7 @@ T = TypeVar(
     PriorityClass,
     Role,
     RoleBinding,
+    StorageClass,
 )
 
 

@@ -329,7 +329,7 @@ class WriteRoutes(Generic[T]):
         old = await self._stored(write.namespace, write.name)
         check_escalation = await escalation_check(write.request)
         admit = await update_admission(write.subresource, old, self._records)
-        complete = await update_completion(write.subresource, old, self._records)
+        complete = await update_completion(write.subresource, old, self._records, self._clock)
         if write.subresource == "ephemeralcontainers" and isinstance(old, Pod) and is_mirror(old):
             return await self._debug_static(write, old, change(old))
         if write.options.dry_run:

@@ -73,7 +73,7 @@ async def test_records_of_unknown_kinds_are_kept(
 
 async def test_versions_of_unknown_kinds_count(path: Path, opened: Callable[..., Store]) -> None:
     rv = 1 << 60
-    values = f"'deployments', 'default', 'web', {rv}, 1.5, '{{}}'"
+    values = f"'widgets', 'default', 'web', {rv}, 1.5, '{{}}'"
     execute(path, f"INSERT INTO records VALUES ({values})")
     stored = await opened().put("configmaps", config_map("b"))
     assert int(stored.metadata.resourceVersion) > rv

@@ -1,4 +1,4 @@
-"""The kinds of the core group, beside those of pods."""
+"""Quotas and limits of namespaces."""
 
 from __future__ import annotations
 
@@ -14,30 +14,6 @@ LIMIT_RANGES = Resource(
     short_names=("limits",),
     record="limitranges",
     strategy=core.LIMIT_RANGES,
-)
-VOLUMES = Resource(
-    api_version="v1",
-    plural="persistentvolumes",
-    singular="persistentvolume",
-    kind="PersistentVolume",
-    namespaced=False,
-    short_names=("pv",),
-    subresources={"status": ("get", "patch", "update")},
-    record="persistentvolumes",
-    strategy=core.VOLUMES,
-    updates={"status": core.VOLUME_STATUS},
-)
-VOLUME_CLAIMS = Resource(
-    api_version="v1",
-    plural="persistentvolumeclaims",
-    singular="persistentvolumeclaim",
-    kind="PersistentVolumeClaim",
-    namespaced=True,
-    short_names=("pvc",),
-    subresources={"status": ("get", "patch", "update")},
-    record="persistentvolumeclaims",
-    strategy=core.VOLUME_CLAIMS,
-    updates={"status": core.VOLUME_CLAIM_STATUS},
 )
 RESOURCE_QUOTAS = Resource(
     api_version="v1",

@@ -1,16 +1,11 @@
-"""The kinds of the core group, beside those of pods."""
+"""Quotas and limits of namespaces."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
 
-from podtui.api.v1 import (
-    LimitRange,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    ResourceQuota,
-)
+from podtui.api.v1 import LimitRange, ResourceQuota
 from podtui.server.resources.strategies.strategy import (
     Strategy,
     with_old_spec,
@@ -19,18 +14,6 @@ from podtui.server.resources.strategies.strategy import (
 )
 
 LIMIT_RANGES: Final = Strategy(struct=LimitRange)
-VOLUMES: Final = Strategy(
-    struct=PersistentVolume,
-    prepare_create=without_status,
-    prepare_update=with_old_status,
-)
-VOLUME_STATUS: Final = replace(VOLUMES, prepare_update=with_old_spec)
-VOLUME_CLAIMS: Final = Strategy(
-    struct=PersistentVolumeClaim,
-    prepare_create=without_status,
-    prepare_update=with_old_status,
-)
-VOLUME_CLAIM_STATUS: Final = replace(VOLUME_CLAIMS, prepare_update=with_old_spec)
 RESOURCE_QUOTAS: Final = Strategy(
     struct=ResourceQuota,
     prepare_create=without_status,

@@ -165,6 +165,21 @@ def test_values_of_enumerations_are_listed() -> None:
     assert pod["properties"]["restartPolicy"]["enum"] == policy["enum"]
 
 
+def test_every_field_of_a_workload_has_a_text() -> None:
+    schemas = DOCUMENTS["apis/apps/v1"]["components"]["schemas"]
+    groups = ("io.k8s.api.apps.v1.", "io.k8s.api.autoscaling.v1.")
+    own = {
+        name.rpartition(".")[2]: schema
+        for name, schema in schemas.items()
+        if name.startswith(groups) and not name.endswith("List")
+    }
+    assert {"ControllerRevision", "DaemonSet", "Deployment", "Scale", "StatefulSet"} <= own.keys()
+    for name, schema in own.items():
+        assert schema["description"], name
+        for field, described in schema["properties"].items():
+            assert described.get("description"), (name, field)
+
+
 def test_texts_are_about_existing_types_and_fields() -> None:
     known = fields.types()
     assert set(texts().types) <= set(known)
