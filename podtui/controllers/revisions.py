@@ -16,6 +16,7 @@ from msgspec import structs
 
 from podtui.api.apps import Deployment, ReplicaSet, ReplicaSetSpec
 from podtui.api.v1 import LabelSelector, ObjectMeta, PodTemplateSpec
+from podtui.controllers.history import safe_text
 from podtui.controllers.pods import owner_reference, with_labels
 
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -37,7 +38,6 @@ _NOT_COPIED: Final = frozenset(
 _MAX_HISTORY: Final = 2000
 """The longest list of earlier numbers, in characters."""
 _MAX_NAME: Final = 253
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _UNLIMITED: Final = 2**31 - 1
 
 
@@ -47,8 +47,7 @@ def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
     encoded = msgspec.json.encode(template, order="sorted")
     if collisions is not None:
         encoded += str(collisions).encode()
-    digits = str(zlib.crc32(encoded))
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in digits)
+    return safe_text(str(zlib.crc32(encoded)))
 
 
 def same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:

@@ -41,6 +41,12 @@ def available(items: Iterable[ReplicaSet]) -> int:
     return sum(item.status.availableReplicas or 0 for item in items)
 
 
+def _surely_available(item: ReplicaSet) -> int:
+    """Return the pods that stay available: a ReplicaSet that shrinks gives up the others first, and
+    its status may be older than its size."""
+    return min(item.status.availableReplicas or 0, replicas_of(item))
+
+
 def is_rolling(deployment: Deployment) -> bool:
     return deployment.spec.strategy.type == "RollingUpdate"
 
@@ -85,24 +91,18 @@ def _old_changes(
     deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
 ) -> list[Change]:
     least = replicas_of(deployment) - limits(deployment).unavailable
-    new_unavailable = replicas_of(new) - (new.status.availableReplicas or 0)
-    surplus = total(old) + replicas_of(new) - least - new_unavailable
+    surplus = total(old) + _surely_available(new) - least
     if not old or surplus <= 0:
         return []
     changes: list[Change] = []
     sizes = [replicas_of(item) for item in old]
     for index, item in enumerate(old):
-        unhealthy = sizes[index] - (item.status.availableReplicas or 0)
-        if surplus <= 0 or unhealthy == 0:
-            continue
-        if unhealthy < 0:
-            # Its status is older than its size: the next status calls again.
-            return changes
-        count = min(surplus, unhealthy)
-        surplus -= count
-        sizes[index] -= count
-        changes.append((item, sizes[index]))
-    spare = available([*old, new]) - least
+        count = min(surplus, sizes[index] - _surely_available(item))
+        if count > 0:
+            surplus -= count
+            sizes[index] -= count
+            changes.append((item, sizes[index]))
+    spare = sum(map(_surely_available, [*old, new])) - least
     for index, item in enumerate(old):
         count = min(sizes[index], spare)
         if count > 0:

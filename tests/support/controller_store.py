@@ -82,8 +82,18 @@ class ControllerStore:
         if current.metadata.resourceVersion != item.metadata.resourceVersion:
             raise ApiError(409, "Conflict", "the object has been modified")
         if subresource == "status":
-            item = cast("T", structs.replace(current, status=cast("Any", item).status))
+            item = self._with_status(current, item)
+        elif cast("Any", item).spec != cast("Any", current).spec:
+            generation = (current.metadata.generation or 0) + 1
+            item = structs.replace(
+                item, metadata=structs.replace(item.metadata, generation=generation)
+            )
         return self._put(item)
+
+    def _with_status(self, current: T, item: T) -> T:
+        """A write of the status may change annotations."""
+        meta = structs.replace(current.metadata, annotations=item.metadata.annotations)
+        return cast("T", structs.replace(current, metadata=meta, status=cast("Any", item).status))
 
     async def patch(
         self, kind: type[T], item: T, patch: Mapping[str, Any], *, subresource: str = ""
