@@ -163,8 +163,8 @@ class _Planner:
             result.delete += running[1:]
         elif running:
             result.delete += self._excess(running)
-        elif self._fits[node] is Fit.RUNS:
-            # An update with surge does not wait for the end of the old pod.
+        elif self._fits[node] is Fit.RUNS and node not in result.held:
+            # A set with surge does not wait for the end of the old pod.
             result.create.append(node)
 
     def _excess(self, running: Sequence[Pod]) -> list[Pod]:
@@ -386,8 +386,8 @@ class DaemonSetController:
             message = "This daemon set is selecting all pods. A non-empty selector is required."
             self._events.record(_COMPONENT, daemon_set, "Warning", "SelectingAll", message)
             return None
+        current, old, collisions = await self._history(daemon_set)
         pods = await self._claimed_pods(daemon_set)
-        current, old, collisions = await self._history(daemon_set, pods)
         hash_value = current.metadata.labels.get(REVISION_LABEL, current.metadata.name)
         nodes, now = self._cache.list(Node), self._clock.now()
         generation = daemon_set.status.observedGeneration
@@ -450,7 +450,7 @@ class DaemonSetController:
     # --- history
 
     async def _history(
-        self, daemon_set: DaemonSet, pods: Iterable[Pod]
+        self, daemon_set: DaemonSet
     ) -> tuple[ControllerRevision, list[ControllerRevision], int | None]:
         """Return the current revision, the old ones in order, and the count of collisions. Create,
         renumber or merge current revisions first, where that is needed."""
@@ -467,7 +467,7 @@ class DaemonSetController:
         if duplicates:
             value = current.metadata.labels.get(REVISION_LABEL)
             merged = {revision.metadata.labels.get(REVISION_LABEL) for revision in duplicates}
-            for pod in pods:
+            for pod in self._cache.owned(Pod, daemon_set.metadata.uid):
                 if pod.metadata.labels.get(REVISION_LABEL) in merged:
                     patch = {"metadata": {"labels": {REVISION_LABEL: value}}}
                     await self._writer.patch(Pod, pod, patch)

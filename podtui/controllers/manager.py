@@ -10,6 +10,7 @@ from podtui.api.apps import ReplicaSet
 from podtui.api.v1 import ReplicationController
 from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
+from podtui.controllers.autoscaling import Autoscaler
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
@@ -90,4 +91,5 @@ def _controllers(
         EndpointsController(cache, writer, events),
         EndpointsMirror(cache, writer, events),
         DisruptionController(cache, writer, events, clock),
+        Autoscaler(cache, writer, events, clock),
     ]

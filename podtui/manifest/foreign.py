@@ -38,7 +38,6 @@ _TEMPLATES: Final = {
 _USE_HOST_PORT: Final = (
     "give the container's port a hostPort, or run 'podtui port-forward POD PORT'; "
 ) + _MOVE_OUT
-_USE_VOLUME: Final = f"use a hostPath or emptyDir volume in the Pod; {_MOVE_OUT}"
 _ACCOUNT: Final = f"a static pod has no service account; use it with API pods; {_MOVE_OUT}"
 _NO_RULES: Final = f"create it with kubectl, in the API; {_MOVE_OUT}"
 _ADVICE: Final = {
@@ -46,9 +45,9 @@ _ADVICE: Final = {
     "Ingress": _USE_HOST_PORT,
     "Gateway": _USE_HOST_PORT,
     "HTTPRoute": _USE_HOST_PORT,
-    "PersistentVolumeClaim": _USE_VOLUME,
-    "PersistentVolume": _USE_VOLUME,
-    "StorageClass": _USE_VOLUME,
+    "PersistentVolumeClaim": _NO_RULES,
+    "PersistentVolume": _NO_RULES,
+    "StorageClass": _NO_RULES,
     "Namespace": f"a Pod needs metadata.namespace only; {_MOVE_OUT}",
     "ServiceAccount": _ACCOUNT,
     "Role": _NO_RULES,

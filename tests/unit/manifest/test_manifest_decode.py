@@ -218,7 +218,7 @@ def test_a_document_must_be_a_map(text: str, words: str) -> None:
         ("Deployment", "spec.template"),
         ("CronJob", "spec.jobTemplate.spec.template"),
         ("Service", "podtui port-forward POD PORT"),
-        ("PersistentVolumeClaim", "emptyDir"),
+        ("PersistentVolumeClaim", "create it with kubectl"),
         ("PodList", "write kind: List"),
         ("Kustomization", "kubectl kustomize"),
         ("SomethingElse", "move it out of the folder"),
