@@ -176,8 +176,8 @@ def test_a_job_that_a_user_made_is_unexpected() -> None:
             "Forbid",
             [name_at(10)],
             (
-                "JobAlreadyActive: Not starting job because prior execution is running and concurrency"
-                " policy is Forbid"
+                "JobAlreadyActive: Not starting job because prior execution is running and"
+                " concurrency policy is Forbid"
             ),
         ),
         ("Replace", [name_at(20)], f"SuccessfulCreate: Created job {name_at(20)}"),
@@ -244,15 +244,15 @@ def test_a_new_schedule_begins_with_its_next_time() -> None:
         (
             {"schedule": "x"},
             (
-                'UnparseableSchedule: unparseable schedule: "x" : expected exactly 5 fields, found 1:'
-                " [x]"
+                'UnparseableSchedule: unparseable schedule: "x" : expected exactly 5 fields,'
+                " found 1: [x]"
             ),
         ),
         (
             {"schedule": "0 0 31 2 *"},
             (
-                "InvalidSchedule: invalid schedule: 0 0 31 2 * : time difference between two schedules"
-                " is less than 1 second"
+                "InvalidSchedule: invalid schedule: 0 0 31 2 * : time difference between two"
+                " schedules is less than 1 second"
             ),
         ),
     ],
