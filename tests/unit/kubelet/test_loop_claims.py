@@ -110,7 +110,8 @@ async def test_a_pod_starts_as_soon_as_its_claim_is_bound(world: World, make: An
         (
             (claim(), volume("c2")),
             (
-                'found PV object pv with a pv.Spec.ClaimRef.UID "c2" that does not point to claim.UID'
+                'found PV object pv with a pv.Spec.ClaimRef.UID "c2" that does not point'
+                " to claim.UID"
                 ' "c1"'
             ),
         ),

@@ -136,7 +136,7 @@ def test_a_port_names_its_holder() -> None:
         (
             'persistentvolumeclaim "data" not found',
             "spec.volumes",
-            "Use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims.",
+            "Create the claim, or use another volume type.",
         ),
         ("1 node(s) are on strike", "spec", "Lower the requests"),
     ],
@@ -345,15 +345,3 @@ def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
     diagnosis = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
     assert (diagnosis.cause, diagnosis.health) == ("Recovering", Health.RESTARTING)
     assert diagnose(Facts(pod=web, now=began + 600, events=(event,))).cause == "Healthy"
-
-
-def test_only_a_cluster_can_have_the_missing_claim() -> None:
-    text = '0/1 nodes are available: persistentvolumeclaim "data" not found.'
-    wait = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=text)
-    waits = Pod(
-        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
-        spec=PodSpec(containers=(Container(name="c", image="a:1"),)),
-        status=PodStatus(phase="Pending", conditions=(wait,)),
-    )
-    assert "reate the claim" not in diagnose(Facts(pod=waits, now=0.0)).advice
-    assert "Create the claim" in diagnose(Facts(pod=waits, now=0.0, in_cluster=True)).advice
