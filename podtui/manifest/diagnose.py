@@ -140,7 +140,7 @@ def _with_references(
     """Return the reading, with its pod unless problems or the rules for static pods exclude it."""
     errors = validate_static(pod)
     if not strict:
-        # The claims of the API (departure 38).
+        # The claims of the API (departure 66).
         errors = [error for error in errors if error.value != CLAIMS]
     refused = validation_problems(errors, document, problems)
     good = all(p.severity is Severity.WARNING for p in problems)

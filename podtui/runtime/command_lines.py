@@ -112,6 +112,10 @@ def remove_pod_data(uid: str) -> str:
     return f"docker volume rm $(docker volume ls --quiet --filter {label})"
 
 
+def remove_host_directory(path: str) -> str:
+    return line(["rm", "-r", path])
+
+
 def write_volume(sandbox_id: str, volume: PodVolume) -> str:
     return line(["docker", "cp", f"./{volume.name}/.", f"{short(sandbox_id)}:/{volume.name}"])
 

@@ -158,6 +158,10 @@ class JournaledRuntime(RuntimeInterceptor):
         with self._journal.record("remove volumes", lines.remove_pod_data(pod_uid), owner):
             await self._runtime.remove_pod_data(pod_uid)
 
+    async def remove_host_directory(self, path: str) -> None:
+        with self._journal.record("remove directory", lines.remove_host_directory(path)):
+            await self._runtime.remove_host_directory(path)
+
     async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
         with self._record("write volume", lines.write_volume(sandbox_id, volume), sandbox_id):
             await self._runtime.write_volume(sandbox_id, volume)

@@ -27,7 +27,7 @@ _INSUFFICIENT: Final = re.compile(r"Insufficient (\S+?)(?=[,.]? |[,.]?$)")
 _CLAIM: Final = re.compile(
     r'persistentvolumeclaim "[^"]*" not found|to create the persistentvolumeclaim "'
 )
-_NO_CLAIM: Final = "Create the claim: `kubectl get pvc` lists those that exist."
+_NO_CLAIM: Final = "Create the claim, or use another volume type."
 _NODE_AFFINITY: Final[Path] = (
     "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
 )  # fmt: skip
@@ -130,7 +130,7 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
         advice = "Raise maxSkew, or set whenUnsatisfiable to ScheduleAnyway."
         yield _Remedy(("spec", "topologySpreadConstraints"), advice)
     if _CLAIM.search(message):
-        claim = "Create the claim, or use another volume type." if facts.in_cluster else _NO_CLAIM
+        claim = _NO_CLAIM
         yield _Remedy(("spec", "volumes"), claim)
 
 

@@ -206,6 +206,20 @@ async def test_reports_the_type_of_a_host_path(bench: Bench, path: str, kind: Ho
     assert await bench.runtime.host_path(path) is kind
 
 
+async def test_a_directory_of_the_host_is_removed_with_everything_in_it(bench: Bench) -> None:
+    base = f"/tmp/podtui-{uuid.uuid4().hex}"
+    runtime, kind = bench.runtime, HostPathKind
+    assert await runtime.host_path(f"{base}/d", create="Directory", shared=True) is kind.DIRECTORY
+    assert await runtime.host_path(f"{base}/d/e/f", create="Directory") is kind.DIRECTORY
+    assert await runtime.host_path(f"{base}/d/e/g", create="File") is kind.FILE
+    await runtime.remove_host_directory(f"{base}/d")
+    assert await runtime.host_path(f"{base}/d") is kind.MISSING
+    assert await runtime.host_path(base) is kind.DIRECTORY
+    await runtime.remove_host_directory(f"{base}/d")
+    await runtime.remove_host_directory(base)
+    assert await runtime.host_path(base) is kind.MISSING
+
+
 async def test_missing_host_paths_are_created(bench: Bench) -> None:
     base = f"/tmp/podtui-{uuid.uuid4().hex}"
     make, kind = bench.runtime.host_path, HostPathKind

@@ -13,7 +13,7 @@ import pytest
 
 from podtui.errors import EngineError
 from podtui.runtime.docker.archives import Member, PathStat, TarStream
-from podtui.runtime.docker.host_files import local_kind
+from podtui.runtime.docker.host_files import batches, local_kind, remove_local
 from podtui.runtime.docker.paths import Escapes, walk
 from podtui.runtime.docker.volumes import ImageMembers
 from podtui.runtime.protocol import HostPathKind
@@ -192,3 +192,26 @@ def test_paths_missing_here_may_exist_on_the_host(tmp_path: Path) -> None:
     assert local_kind("/dev/null") is HostPathKind.CHAR_DEVICE
     assert local_kind(f"{tmp_path}/none") is None
     assert local_kind("/nul\0") is None
+
+
+def test_a_local_directory_is_removed_without_following_links(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    (tmp_path / "volume" / "deep").mkdir(parents=True)
+    kept.mkdir()
+    (tmp_path / "volume" / "link").symlink_to(kept)
+    (tmp_path / "volume" / "deep" / "file").write_text("x")
+    assert remove_local(str(tmp_path / "volume"))
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    (tmp_path / "alias").symlink_to(kept)
+    assert not remove_local(str(tmp_path / "alias"))
+    assert kept.exists()
+    assert not remove_local(str(tmp_path / "missing"))
+
+
+def test_long_lists_of_paths_are_divided() -> None:
+    paths = [f"/podtui/{'x' * 200}/{number}" for number in range(1000)]
+    found = list(batches(paths))
+    assert [path for batch in found for path in batch] == paths
+    assert len(found) > 1
+    assert all(sum(len(path) + 1 for path in batch) <= 64 * 1024 for batch in found)
+    assert list(batches([])) == []
