@@ -17,6 +17,8 @@ from podtui.api.v1 import (
     Node,
     ObjectMeta,
     OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     RuntimeClass,
     Secret,
@@ -49,6 +51,7 @@ def home_ports(
         documents=HomeDocuments(records),
         runtime_classes=HomeRuntimeClasses(records),
         tokens=tokens,
+        claims=HomeClaims(records),
     )
 
 
@@ -213,6 +216,28 @@ class HomeDocuments:
                     if change.object is not None:
                         meta = change.object.metadata
                         yield kind, meta.namespace, meta.name
+            except StoreGone:
+                continue
+
+
+class HomeClaims:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        item = await self._records.get("persistentvolumeclaims", namespace, name)
+        return item if isinstance(item, PersistentVolumeClaim) else None
+
+    async def volume(self, name: str) -> PersistentVolume | None:
+        item = await self._records.get("persistentvolumes", "", name)
+        return item if isinstance(item, PersistentVolume) else None
+
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            try:
+                async for change in self._records.watch("persistentvolumeclaims"):
+                    if change.object is not None:
+                        yield change.object.metadata.namespace, change.object.metadata.name
             except StoreGone:
                 continue
 

@@ -40,6 +40,7 @@ from podtui.client.api_client import ApiClient
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
 from podtui.controllers.manager import AGENT, controller_jobs
+from podtui.controllers.volumes import VolumeDirectories
 from podtui.errors import AgentClash, PodtuiError, first_error
 from podtui.kubelet.admission.plan import plan_of, pods_to_admit
 from podtui.kubelet.kubelet import Kubelet
@@ -260,7 +261,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             if settings.enableControllers:
                 manager = UnixClient(settings.socket_path, clock=clock, agent=AGENT)
                 stack.push_async_callback(manager.close)
-                jobs |= controller_jobs(manager, clock)
+                jobs |= controller_jobs(manager, clock, volume_directories(runtime, settings))
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [
@@ -305,6 +306,17 @@ async def serve_tls(
 
     await write()
     await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
+
+
+def volume_directories(runtime: Runtime, settings: Settings) -> VolumeDirectories:
+    """Return where the controllers create the volumes of claims."""
+
+    async def create(path: str) -> None:
+        await runtime.host_path(path, create="Directory", shared=True)
+
+    return VolumeDirectories(
+        path=str(settings.volumes_path), create=create, remove=runtime.remove_host_directory
+    )
 
 
 async def run_scheduler(client: ApiClient, settings: Settings, clock: Clock) -> None:

@@ -18,11 +18,10 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.apps import ControllerRevision, DaemonSet, DaemonSetStatus, RollingUpdateDaemonSet
-from podtui.api.selectors import labels_match
 from podtui.api.v1 import LabelSelector, Node, Pod, Taint
 from podtui.clock import Clock
 from podtui.controllers.amounts import scaled
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
+from podtui.controllers.cache import Cache, Key, Kind
 from podtui.controllers.client import Writer
 from podtui.controllers.daemon_pods import Fit, fit, is_updated, new_pod, node_of
 from podtui.controllers.events import ControllerEvents
@@ -32,11 +31,12 @@ from podtui.controllers.history import (
     equal_revisions,
     next_number,
 )
-from podtui.controllers.loop import Keys, controller_key, own_key
+from podtui.controllers.loop import Keys, claimant_keys, controller_key, own_key
 from podtui.controllers.pods import (
     PodControl,
     apply_claim,
     claim,
+    is_alive,
     is_available,
     is_ready,
     seconds_to_available,
@@ -163,8 +163,8 @@ class _Planner:
             result.delete += running[1:]
         elif running:
             result.delete += self._excess(running)
-        elif self._fits[node] is Fit.RUNS:
-            # An update with surge does not wait for the end of the old pod.
+        elif self._fits[node] is Fit.RUNS and node not in result.held:
+            # A set with surge does not wait for the end of the old pod.
             result.create.append(node)
 
     def _excess(self, running: Sequence[Pod]) -> list[Pod]:
@@ -352,18 +352,10 @@ class DaemonSetController:
     def kinds(self) -> Mapping[Kind, Keys]:
         return {
             DaemonSet: own_key,
-            Pod: self._sets_of_pod,
+            Pod: claimant_keys(self._cache, DaemonSet, lambda item: item.spec.selector),
             Node: self._sets_of_node,
             ControllerRevision: controller_key(DaemonSet),
         }
-
-    def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
-        if controller_of(pod) is not None:
-            yield from controller_key(DaemonSet)(pod)
-            return
-        for daemon_set in self._cache.list(DaemonSet, pod.metadata.namespace):
-            if labels_match(daemon_set.spec.selector, pod.metadata.labels):
-                yield from own_key(daemon_set)
 
     def _sets_of_node(self, node: Node) -> Iterable[Key]:
         name = node.metadata.name
@@ -386,8 +378,8 @@ class DaemonSetController:
             message = "This daemon set is selecting all pods. A non-empty selector is required."
             self._events.record(_COMPONENT, daemon_set, "Warning", "SelectingAll", message)
             return None
+        current, old, collisions = await self._history(daemon_set)
         pods = await self._claimed_pods(daemon_set)
-        current, old, collisions = await self._history(daemon_set, pods)
         hash_value = current.metadata.labels.get(REVISION_LABEL, current.metadata.name)
         nodes, now = self._cache.list(Node), self._clock.now()
         generation = daemon_set.status.observedGeneration
@@ -399,6 +391,8 @@ class DaemonSetController:
         decided = plan(
             daemon_set, nodes, pods, hash_value, now, lambda node: seconds_left(node) > 0
         )
+        if decided.create and not await is_alive(self._writer, daemon_set):
+            return None
         for pod in decided.failed:
             self._failed.count(f"{back_off}/{node_of(pod)}")
         try:
@@ -450,7 +444,7 @@ class DaemonSetController:
     # --- history
 
     async def _history(
-        self, daemon_set: DaemonSet, pods: Iterable[Pod]
+        self, daemon_set: DaemonSet
     ) -> tuple[ControllerRevision, list[ControllerRevision], int | None]:
         """Return the current revision, the old ones in order, and the count of collisions. Create,
         renumber or merge current revisions first, where that is needed."""
@@ -467,7 +461,7 @@ class DaemonSetController:
         if duplicates:
             value = current.metadata.labels.get(REVISION_LABEL)
             merged = {revision.metadata.labels.get(REVISION_LABEL) for revision in duplicates}
-            for pod in pods:
+            for pod in self._cache.owned(Pod, daemon_set.metadata.uid):
                 if pod.metadata.labels.get(REVISION_LABEL) in merged:
                     patch = {"metadata": {"labels": {REVISION_LABEL: value}}}
                     await self._writer.patch(Pod, pod, patch)

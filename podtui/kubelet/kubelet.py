@@ -60,6 +60,7 @@ from podtui.kubelet.status.status_manager import PodRecords, StatusManager
 from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.tasks import Parts
 from podtui.kubelet.types import ProbeResult, WorkerState
+from podtui.kubelet.volumes.claims import Claims
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.tokens import PodTokens
 from podtui.kubelet.volumes.volume_manager import VolumeManager
@@ -108,6 +109,7 @@ class Kubelet:
         self._config = config
         self._host = host = host or (None if config.simulated else LocalHost())
         documents = Documents(ports.documents)
+        self._claims = Claims(ports.claims, clock)
 
         self._events = EventRecorder(ports.events, clock, config.node_name)
         self._timelines = Timelines(records, clock)
@@ -260,6 +262,7 @@ class Kubelet:
                     pleg=self._pleg,
                     config=config,
                 ),
+                claims=self._claims,
                 volumes=volumes,
                 images=images,
                 image_volumes=ImageVolumes(runtime, images),
@@ -302,6 +305,7 @@ class Kubelet:
             events=self._events,
         )
         self._documents = ports.documents
+        self._claim_source = ports.claims
         pods = PodControl(
             manager=self._manager,
             ephemerals=ephemerals,
@@ -418,6 +422,7 @@ class Kubelet:
                 "pods of the API": self._sources.api.run,
                 "config maps": partial(self._follow_documents, "ConfigMap"),
                 "secrets": partial(self._follow_documents, "Secret"),
+                "claims": self._follow_claims,
                 "allocations": self._allocations.run,
                 "resizes": self._resizes.run,
                 "resource managers": self._managers.run,
@@ -434,6 +439,12 @@ class Kubelet:
         """Wake the pods that refer to a document that changes."""
         async for key in self._documents.changes(kind):
             self._loop.wake_readers(frozenset({key}))
+
+    async def _follow_claims(self) -> None:
+        """Wake the pods that use a claim which changes."""
+        if self._claim_source is not None:
+            async for key in self._claim_source.changes():
+                self._loop.wake_users(key)
 
     async def _load_engine_state(self) -> None:
         """Read the connected engine's properties and containers, before anything is done."""

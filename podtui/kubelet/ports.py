@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from podtui.api.v1 import ConfigMap, Event, Node, Pod, RuntimeClass, Secret
+from podtui.api.v1 import (
+    ConfigMap,
+    Event,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    RuntimeClass,
+    Secret,
+)
 from podtui.manifest.objects import DocumentKind, ObjectKey
 
 
@@ -89,6 +98,18 @@ class DocumentSource(Protocol):
         ...
 
 
+class ClaimSource(Protocol):
+    """Claims and persistent volumes."""
+
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None: ...
+
+    async def volume(self, name: str) -> PersistentVolume | None: ...
+
+    def changes(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield namespace and name of each claim that changes from now on, forever."""
+        ...
+
+
 class RuntimeClasses(Protocol):
     async def get(self, name: str) -> RuntimeClass | None: ...
 
@@ -119,7 +140,7 @@ class ServiceAccountTokens(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
-    cannot be set up."""
+    cannot be set up; without ``claims``, those of claims."""
 
     pods: PodClient
     events: EventSink
@@ -127,3 +148,4 @@ class Ports:
     documents: DocumentSource
     runtime_classes: RuntimeClasses
     tokens: ServiceAccountTokens | None = None
+    claims: ClaimSource | None = None

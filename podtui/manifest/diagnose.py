@@ -41,14 +41,14 @@ from podtui.manifest.problems import (
 )
 from podtui.manifest.reader import Contents, read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult, is_reference
-from podtui.manifest.validation import validate_pod, validate_static, written_empties
+from podtui.manifest.validation import CLAIMS, validate_pod, validate_static, written_empties
 from podtui.manifest.validation.errors import INVALID
 
 _log = logging.getLogger(__name__)
 
 NAME: Final[Path] = ("metadata", "name")
 MAX_TEXT: Final = 256 * 1024
-_NO_CLAIMS: Final = "use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims"
+_NO_CLAIMS: Final = "create a PersistentVolumeClaim in the API, and name it in the volume"
 _NO_ACCOUNT: Final = (
     "remove it; a pod that is created through the API can have a service account and its token"
 )
@@ -138,7 +138,11 @@ def _with_references(
     pod: v1.Pod, problems: list[Problem], document: Document, *, strict: bool
 ) -> PodReading:
     """Return the reading, with its pod unless problems or the rules for static pods exclude it."""
-    refused = validation_problems(validate_static(pod), document, problems)
+    errors = validate_static(pod)
+    if not strict:
+        # The claims of the API (departure 38).
+        errors = [error for error in errors if error.value != CLAIMS]
+    refused = validation_problems(errors, document, problems)
     good = all(p.severity is Severity.WARNING for p in problems)
     if strict:
         return PodReading((*problems, *refused), pod if good and not refused else None)

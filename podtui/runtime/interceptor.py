@@ -109,9 +109,14 @@ class RuntimeInterceptor:
         return await self._call("volume_size", self._runtime.volume_size(sandbox_id, volume, limit))
 
     async def host_path(
-        self, path: str, *, create: Literal["", "Directory", "File"] = ""
+        self, path: str, *, create: Literal["", "Directory", "File"] = "", shared: bool = False
     ) -> HostPathKind:
-        return await self._call("host_path", self._runtime.host_path(path, create=create))
+        return await self._call(
+            "host_path", self._runtime.host_path(path, create=create, shared=shared)
+        )
+
+    async def remove_host_directory(self, path: str) -> None:
+        await self._call("remove_host_directory", self._runtime.remove_host_directory(path))
 
     async def update_container(self, container_id: str, resources: Resources) -> None:
         await self._call(

@@ -673,11 +673,16 @@ class Runtime(Protocol):
         ...
 
     async def host_path(
-        self, path: str, *, create: Literal["", "Directory", "File"] = ""
+        self, path: str, *, create: Literal["", "Directory", "File"] = "", shared: bool = False
     ) -> HostPathKind:
         """Return the kind of file at a path of the engine's host. ``create`` first creates a
         missing one: a directory with mode 0755 and its parents, or a file with mode 0644 without
-        its parents (kubelet.md §10.2)."""
+        its parents (kubelet.md §10.2). ``shared``: a new directory itself gets mode 0777."""
+        ...
+
+    async def remove_host_directory(self, path: str) -> None:
+        """Remove a directory of the engine's host and everything in it. A missing one is no error.
+        Links are removed, not followed. Raises `EngineError`."""
         ...
 
     async def update_container(self, container_id: str, resources: Resources) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from podtui.api.selectors import Labels
+from podtui.api.storage import StorageClass
+from podtui.api.v1 import PersistentVolumeClaim
+from podtui.scheduler.claims import Claims, Key, by_key
 from podtui.scheduler.infos import NodeFacts, NodeInfo, PodInfo, Snapshot
 
 
@@ -22,13 +25,20 @@ class ClusterCache:
         self._assumed: set[str] = set()
         self._nominated: dict[str, PodInfo] = {}
         self._namespaces: dict[str, Labels] = {}
+        self._claims: dict[Key, PersistentVolumeClaim] = {}
+        self._classes: dict[str, StorageClass] = {}
 
     def snapshot(self) -> Snapshot:
         """Return the present state. It is shared: use it before the next change."""
         nominated: dict[str, list[PodInfo]] = {}
         for pod in self._nominated.values():
             nominated.setdefault(pod.nominated, []).append(pod)
-        return Snapshot(nodes=self._nodes, nominated=nominated, namespaces=self._namespaces)
+        return Snapshot(
+            nodes=self._nodes,
+            nominated=nominated,
+            namespaces=self._namespaces,
+            claims=Claims(self._claims, self._classes),
+        )
 
     @property
     def nodes(self) -> Mapping[str, NodeInfo]:
@@ -57,6 +67,26 @@ class ClusterCache:
 
     def set_namespaces(self, namespaces: Mapping[str, Labels]) -> None:
         self._namespaces = dict(namespaces)
+
+    # --- claims
+
+    def replace_claims(self, claims: Iterable[PersistentVolumeClaim]) -> None:
+        self._claims = by_key(claims)
+
+    def set_claim(self, claim: PersistentVolumeClaim) -> None:
+        self._claims[claim.metadata.namespace, claim.metadata.name] = claim
+
+    def remove_claim(self, claim: PersistentVolumeClaim) -> None:
+        self._claims.pop((claim.metadata.namespace, claim.metadata.name), None)
+
+    def replace_classes(self, classes: Iterable[StorageClass]) -> None:
+        self._classes = {item.metadata.name: item for item in classes}
+
+    def set_class(self, item: StorageClass) -> None:
+        self._classes[item.metadata.name] = item
+
+    def remove_class(self, item: StorageClass) -> None:
+        self._classes.pop(item.metadata.name, None)
 
     # --- pods with a node
 

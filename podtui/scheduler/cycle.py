@@ -44,7 +44,7 @@ def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:
     """Choose a node for the pod, or the pods that would have to end to make room for it."""
     if not snapshot.nodes:
         return ScheduleResult(message=NO_NODES, nominated="")
-    refused = refused_everywhere(pending.pod)
+    refused = refused_everywhere(pending.pod, snapshot.claims)
     if refused is not None:
         diagnosis = FitDiagnosis(total=len(snapshot.nodes), before=", ".join(refused.reasons))
         return ScheduleResult(

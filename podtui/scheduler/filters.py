@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -11,6 +11,7 @@ from podtui.api.pods import HostPort, host_ports, ports_clash
 from podtui.api.selectors import node_matches, tolerates
 from podtui.api.v1 import Pod, PodSpec, Taint, Volume
 from podtui.scheduler.affinity import AffinityState
+from podtui.scheduler.claims import VOLUME_RESTRICTIONS, Claims, refused_claim
 from podtui.scheduler.infos import (
     Amounts,
     NodeFacts,
@@ -25,8 +26,6 @@ from podtui.scheduler.spread import SpreadState
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 NODE_AFFINITY: Final = "NodeAffinity"
-VOLUME_RESTRICTIONS: Final = "VolumeRestrictions"
-VOLUME_BINDING: Final = "VolumeBinding"
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -264,30 +263,12 @@ FILTERS: Final[tuple[Filter, ...]] = (
 # --- conditions that are checked once, before the filters
 
 
-def refused_everywhere(pod: Pod) -> Rejection | None:
+def refused_everywhere(pod: Pod, claims: Claims) -> Rejection | None:
     """Return the reason why no node at all could take the pod."""
     names = named_nodes(pod)
     if names is not None and not names:
         return _unresolvable(NODE_AFFINITY, "pod affinity terms conflict")
-    for volume in pod.spec.volumes:
-        if volume.persistentVolumeClaim is not None:
-            name = volume.persistentVolumeClaim.claimName
-            return _unresolvable(VOLUME_RESTRICTIONS, f'persistentvolumeclaim "{name}" not found')
-    if (name := next(_claims(pod), None)) is not None:
-        reason = (
-            f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-        )
-        return _unresolvable(VOLUME_BINDING, reason)
-    return None
-
-
-def _claims(pod: Pod) -> Iterator[str]:
-    """Yield the names of the claims that would be created for the pod."""
-    return (
-        f"{pod.metadata.name}-{volume.name}"
-        for volume in pod.spec.volumes
-        if volume.ephemeral is not None
-    )
+    return refused_claim(pod, claims)
 
 
 def named_nodes(pod: Pod) -> frozenset[str] | None:

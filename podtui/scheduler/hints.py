@@ -11,6 +11,7 @@ from podtui.api.selectors import node_matches, tolerates
 from podtui.api.v1 import Pod
 from podtui.scheduler import affinity, filters, spread
 from podtui.scheduler.affinity import matches_all
+from podtui.scheduler.claims import VOLUME_BINDING, VOLUME_RESTRICTIONS, Key, claim_keys
 from podtui.scheduler.filters import Pending, disks_clash, fits_empty, untolerated
 from podtui.scheduler.infos import NodeFacts, PodInfo, counted_requests
 
@@ -37,7 +38,14 @@ class OwnChange:
     after: Pod
 
 
-Change = PodChange | NodeChange | OwnChange
+@dataclass(frozen=True, slots=True)
+class ClaimChange:
+    """A claim was added, removed or changed; without a key, a class of claims."""
+
+    key: Key | None = None
+
+
+Change = PodChange | NodeChange | OwnChange | ClaimChange
 
 
 def helps(pending: Pending, plugin: str, change: Change) -> bool:
@@ -160,6 +168,8 @@ def _better_spread(pending: Pending, change: Change) -> bool:
         case NodeChange(before, after):
             node = after or before
             return node is not None and spread.has_keys(node.labels, wanted)
+        case ClaimChange():
+            return False
 
 
 def _affinity_changed(pending: Pending, change: Change) -> bool:
@@ -194,6 +204,16 @@ def _other_domain(pending: Pending, before: NodeFacts | None, after: NodeFacts) 
     )
 
 
+def _changed_claim(pending: Pending, change: Change) -> bool:
+    return isinstance(change, ClaimChange) and (
+        change.key is None or change.key in claim_keys(pending.pod)
+    )
+
+
+def _claim_or_disk(pending: Pending, change: Change) -> bool:
+    return _changed_claim(pending, change) or _free_disk(pending, change)
+
+
 def _new_features(_: Pending, change: Change) -> bool:
     match change:
         case NodeChange(before, NodeFacts() as after):
@@ -209,9 +229,10 @@ HINTS: Final[Mapping[str, Callable[[Pending, Change], bool]]] = {
     filters.NODE_AFFINITY: _matching_node,
     "NodePorts": _free_port,
     "NodeResourcesFit": _free_resources,
-    filters.VOLUME_RESTRICTIONS: _free_disk,
+    VOLUME_RESTRICTIONS: _claim_or_disk,
+    VOLUME_BINDING: _changed_claim,
     spread.PLUGIN: _better_spread,
     affinity.PLUGIN: _affinity_changed,
     "NodeDeclaredFeatures": _new_features,
 }
-"""By plugin. Claims of volumes do not exist here, so that nothing helps a pod that misses one."""
+"""By plugin."""

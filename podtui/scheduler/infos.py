@@ -12,6 +12,7 @@ from podtui.api.pods import HostPort, host_ports
 from podtui.api.quantity import Quantity
 from podtui.api.selectors import Labels, labels_match
 from podtui.api.v1 import LabelSelector, Node, Pod, PodAffinityTerm, Taint, Volume
+from podtui.scheduler.claims import Claims
 
 Amounts = Mapping[str, int]
 """Resources by name: cpu in millicores, the rest in units or bytes."""
@@ -255,3 +256,4 @@ class Snapshot:
     """Pending pods by the node that is kept free for them."""
     namespaces: Mapping[str, Labels] = field(default_factory=dict[str, Labels])
     """Labels by namespace."""
+    claims: Claims = field(default_factory=Claims)

@@ -8,9 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
-from podtui.api.v1 import Binding, Namespace, Node, ObjectMeta, ObjectReference, Pod
-from podtui.client.protocol import Changed, Lost, Removed, Synced
+from podtui.api.v1 import (
+    Binding,
+    Namespace,
+    Node,
+    ObjectMeta,
+    ObjectReference,
+    PersistentVolumeClaim,
+    Pod,
+)
+from podtui.client.protocol import Changed, Lost, Object, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
 from podtui.scheduler.api import SchedulerApi
@@ -18,7 +27,7 @@ from podtui.scheduler.cache import ClusterCache
 from podtui.scheduler.cycle import ScheduleResult, schedule
 from podtui.scheduler.events import SchedulerEvents
 from podtui.scheduler.filters import Pending
-from podtui.scheduler.hints import NodeChange, PodChange
+from podtui.scheduler.hints import ClaimChange, NodeChange, PodChange
 from podtui.scheduler.infos import DEFAULT_SCHEDULER, PREEMPTED, PodInfo, node_facts, pod_info
 from podtui.scheduler.queue import Queued, SchedulingQueue
 
@@ -26,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 _ENDED: Final = ("Succeeded", "Failed")
 _BINDINGS_AT_ONCE: Final = 16
 Reason = Literal["Unschedulable", "SchedulerError"]
-Kind = type[Pod | Node | Namespace]
+Kind = type[Pod | Node | Namespace | PersistentVolumeClaim | StorageClass]
 
 
 class Scheduler:
@@ -43,7 +52,7 @@ class Scheduler:
         self._events = SchedulerEvents(api, clock, name, host)
         self._waiting: dict[str, Pod] = {}
         """Our pods without a node, as the API last reported them."""
-        self._unknown: set[Kind] = {Pod, Node, Namespace}
+        self._unknown: set[Kind] = {Pod, Node, Namespace, PersistentVolumeClaim, StorageClass}
         """The kinds that have not been listed yet."""
         self._wake = asyncio.Event()
         self._bindings = asyncio.Semaphore(_BINDINGS_AT_ONCE)
@@ -57,6 +66,20 @@ class Scheduler:
                 self._follow(Node, self._set_node, self._remove_node, self._all_nodes)
             )
             group.create_task(self._follow_namespaces())
+            cache = self._cache
+            group.create_task(
+                self._follow_storage(
+                    PersistentVolumeClaim,
+                    cache.set_claim,
+                    cache.remove_claim,
+                    cache.replace_claims,
+                )
+            )
+            group.create_task(
+                self._follow_storage(
+                    StorageClass, cache.set_class, cache.remove_class, cache.replace_classes
+                )
+            )
             while True:
                 # Until everything is listed, a node may seem free that is not.
                 queued = None if self._unknown else self._queue.pop()
@@ -117,6 +140,29 @@ class Scheduler:
             if not isinstance(delta, Lost) or delta.refused:
                 self._unknown.discard(Namespace)
                 self._wake.set()
+
+    async def _follow_storage(
+        self,
+        kind: type[PersistentVolumeClaim | StorageClass],
+        put: Callable[[Any], None],
+        remove: Callable[[Any], None],
+        replace_all: Callable[[Iterable[Any]], None],
+    ) -> None:
+        """Keep the claims or their classes. If the server does not have them, there are none."""
+        async for delta in self._api.follow(kind):
+            match delta:
+                case Synced(items):
+                    replace_all(items)
+                    self._queue.move(ClaimChange())
+                case Changed(items) | Removed(items):
+                    for item in items:
+                        (put if isinstance(delta, Changed) else remove)(item)
+                        self._queue.move(_storage_change(item))
+                case Lost():
+                    pass
+            if not isinstance(delta, Lost) or delta.refused:
+                self._unknown.discard(kind)
+            self._wake.set()
 
     def _all_nodes(self, nodes: Iterable[Node]) -> None:
         nodes = list(nodes)
@@ -334,6 +380,12 @@ class Scheduler:
 
     def _warn(self, pod: Pod, text: str) -> None:
         self._events.record(_reference(pod), "Warning", "FailedScheduling", "Scheduling", text)
+
+
+def _storage_change(item: Object) -> ClaimChange:
+    if isinstance(item, PersistentVolumeClaim):
+        return ClaimChange((item.metadata.namespace, item.metadata.name))
+    return ClaimChange()
 
 
 def _condition(pod: Pod, reason: Reason, message: str, now: str) -> dict[str, Any] | None:

@@ -222,6 +222,15 @@ class Settings(Struct, frozen=True, kw_only=True):
             "choose a node for pods that are created without one ([scheduler](scheduler.md))",
         ),
     ] = True
+    volumePath: Annotated[
+        Path | None,
+        Setting(
+            values.path,
+            "the directory of the [volumes](volumes.md) of the storage class `standard`, on the"
+            " engine's machine",
+            default="`volumes` in the root directory",
+        ),
+    ] = None
     enableControllers: Annotated[
         bool,
         Setting(
@@ -508,6 +517,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def pki_path(self) -> Path:
         return self.rootDir / "pki"
+
+    @property
+    def volumes_path(self) -> Path:
+        return self.volumePath or self.rootDir / "volumes"
 
     @property
     def kubeconfig_path(self) -> Path:

@@ -27,7 +27,7 @@ _INSUFFICIENT: Final = re.compile(r"Insufficient (\S+?)(?=[,.]? |[,.]?$)")
 _CLAIM: Final = re.compile(
     r'persistentvolumeclaim "[^"]*" not found|to create the persistentvolumeclaim "'
 )
-_NO_CLAIM: Final = "Use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims."
+_NO_CLAIM: Final = "Create the claim: `kubectl get pvc` lists those that exist."
 _NODE_AFFINITY: Final[Path] = (
     "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
 )  # fmt: skip

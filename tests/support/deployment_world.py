@@ -195,7 +195,7 @@ class DeploymentWorld:
     async def settle(self, *, runs: bool = True, ends: bool = True) -> None:
         """Call the controllers until they write nothing. Pods run and end at once, if they may."""
         for _ in range(200):
-            before = self.store.version
+            before = (self.store.version, len(self.pods))
             try:
                 await self.sync_deployment()
                 await self.sync_sets()
@@ -206,6 +206,6 @@ class DeploymentWorld:
                 self.run()
             if ends:
                 self.end()
-            if self.store.version == before:
+            if (self.store.version, len(self.pods)) == before:
                 return
         raise AssertionError("the controllers do not come to rest")

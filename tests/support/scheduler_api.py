@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from podtui.api.v1 import Binding, Event, Namespace, Node, Pod
+from podtui.api.storage import StorageClass
+from podtui.api.v1 import Binding, Event, Namespace, Node, PersistentVolumeClaim, Pod
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.scheduler.api import SchedulerApi
@@ -18,7 +19,9 @@ class FakeApi(SchedulerApi):
     """``down`` makes every request fail; ``refuse`` makes the next bindings fail."""
 
     def __init__(self, *nodes: Node, pods: tuple[Pod, ...] = ()) -> None:
-        self.objects: dict[type[Any], dict[str, Any]] = {Pod: {}, Node: {}, Namespace: {}}
+        self.objects: dict[type[Any], dict[str, Any]] = {
+            kind: {} for kind in (Pod, Node, Namespace, PersistentVolumeClaim, StorageClass)
+        }
         self.events: list[Event] = []
         self.bindings: list[tuple[str, str]] = []
         self.deleted: list[str] = []

@@ -22,7 +22,7 @@ from podtui.client.protocol import Object
 from podtui.controllers.cache import Cache, Kind, T
 from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.events import ControllerEvents, EventType
-from podtui.controllers.loop import Controller
+from podtui.controllers.loop import Controller, Keys
 from podtui.controllers.stateful_sets import StatefulSetController
 from podtui.errors import ApiError
 from podtui.patching import strategic
@@ -65,6 +65,8 @@ class MemoryApi:
         """Verbs, kinds and names."""
         self.before: Callable[[str, Object], None] = lambda verb, item: None
         """Called with each write; may raise its error."""
+        self.newer: dict[str, Object] = {}
+        """Objects by name of which the cache has an old version."""
         self._cache = cache
         self._now = now
         self._version = 0
@@ -80,7 +82,8 @@ class MemoryApi:
         return stored
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T:
-        item = self._cache.get(kind, namespace, name)
+        newer = self.newer.get(name)
+        item = newer if isinstance(newer, kind) else self._cache.get(kind, namespace, name)
         if item is None:
             raise ApiError(404, "NotFound", f'"{name}" not found')
         return item
@@ -177,6 +180,10 @@ class SetWorld:
                 return
         raise AssertionError(f"the controller does not come to rest: {self.api.writes[-10:]}")
 
+    def keys(self, kind: Kind, changed: Kind) -> Keys:
+        """Return the function from changed objects to the keys to synchronize."""
+        return self._controllers[kind].kinds[changed]
+
     def messages(self) -> list[str]:
         return [message for _, _, message in self.recorder.events]
 
@@ -191,6 +198,15 @@ class SetWorld:
         ready = PodCondition(type="Ready", status="True", lastTransitionTime=since)
         for name in names:
             self._set_status(name, phase="Running", conditions=(ready,))
+
+    def stop(self, *names: str) -> None:
+        """Let pods run without being ready."""
+        for name in names:
+            self._set_status(name, conditions=())
+
+    def delete(self, name: str) -> None:
+        """Delete a pod, as a user does."""
+        self._loop.run_until_complete(self.api.delete(Pod, self.pods()[name]))
 
     def fail(self, name: str, phase: str = "Failed") -> None:
         self._set_status(name, phase=phase, conditions=())
@@ -214,6 +230,14 @@ def from_fields(kind: type[T], name: str, **fields: Any) -> T:
 def template(image: str = "a", **spec: Any) -> dict[str, Any]:
     containers = [{"name": "c", "image": image}]
     return {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": containers, **spec}}
+
+
+def node(name: str, *taints: tuple[str, str], **labels: str) -> Node:
+    """Return a node; taints are keys and effects."""
+    item = from_fields(
+        Node, name, spec={"taints": [{"key": key, "effect": effect} for key, effect in taints]}
+    )
+    return structs.replace(item, metadata=structs.replace(item.metadata, labels=labels))
 
 
 def pod_template(image: str = "a", **spec: Any) -> PodTemplateSpec:

@@ -54,6 +54,7 @@ from podtui.kubelet.types import (
     ObservedPod,
     PodActions,
 )
+from podtui.kubelet.volumes.claims import Claims
 from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, used_volumes, volume_type
 from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.runtime.protocol import ContainerState
@@ -98,6 +99,7 @@ class PodParts:
     """The components that make, watch and end the parts of a pod."""
 
     sandboxes: SandboxMaker
+    claims: Claims
     volumes: VolumeManager
     images: ImageManager
     image_volumes: ImageVolumes
@@ -150,7 +152,9 @@ class Syncer:
         self._warn_unsupported(pod)
         await self._parts.images.report_missing_secrets(pod)
         self._records.timelines.began(pod, StepKind.VOLUMES)
-        volumes = await self._parts.volumes.set_up(pod, self._node.view())
+        resolved = await self._parts.claims.resolve(pod, started=bool(observed.containers))
+        pod = resolved.pod
+        volumes = await self._parts.volumes.set_up(pod, self._node.view(), resolved.failures)
         if not volumes.ready:
             return SyncOutcome(
                 retry_in=self._config.error_backoff if volumes.foreign else None,
@@ -538,6 +542,7 @@ class Syncer:
         self._parts.starter.reasons.forget(uid)
         self._parts.starter.forget(uid)
         self._parts.volumes.forget(uid)
+        self._parts.claims.forget(uid)
         self._restarts.forget(uid)
 
 
@@ -555,6 +560,10 @@ def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     return {container.name: container.id for container in reversed(observed.containers)}
 
 
+_HOST_PATHS: Final = ("hostPath", "persistentVolumeClaim", "ephemeral")
+"""Volumes that are host paths, or claims of them."""
+
+
 def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str], ...]:
     """Return (reason, message) of Warning events on requested features that are not supported.
 
@@ -568,7 +577,7 @@ def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str
             warnings.append(("NotSupported", text))
     for volume in used_volumes(pod):
         kind = volume_type(volume)
-        if kind != "hostPath" and kind not in OWN_DIRECTORY:
+        if kind not in (*_HOST_PATHS, *OWN_DIRECTORY):
             text = f'volumes of type {kind} are not supported: the pod waits for "{volume.name}"'
             warnings.append(("NotSupported", text))
     return tuple(warnings)

@@ -24,6 +24,7 @@ from podtui.kubelet.status.conditions import others_conditions
 from podtui.kubelet.status.phase import TERMINAL
 from podtui.kubelet.status.status_manager import PodRecords
 from podtui.kubelet.types import PodOperation, PodUpdate, WorkerState
+from podtui.kubelet.volumes.claims import ClaimKey, uses_claim
 from podtui.manifest.objects import ObjectKey, references
 
 _LOG = logging.getLogger(__name__)
@@ -137,6 +138,12 @@ class SyncLoop:
         """Wake the pods that reference a changed document, before their next regular pass."""
         for pod in self._pods.manager if changed else ():
             if changed & references(pod).keys:
+                self._pods.workers.wake(pod.metadata.uid)
+
+    def wake_users(self, claim: ClaimKey) -> None:
+        """Wake the pods that use a claim."""
+        for pod in self._pods.manager:
+            if uses_claim(pod, claim):
                 self._pods.workers.wake(pod.metadata.uid)
 
     def _begin(self) -> None:

@@ -8,9 +8,10 @@ that is not ready returns, and `next_try` gives the time until the next retry.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from podtui.api.v1 import Pod
@@ -95,9 +96,13 @@ class VolumeManager:
         self._pods: dict[str, _PodState] = {}
         self._backoff = Backoff(FIRST_RETRY, LAST_RETRY, reset_after=math.inf)
 
-    async def set_up(self, pod: Pod, node: NodeView) -> SetUp:
+    async def set_up(
+        self, pod: Pod, node: NodeView, lacking: Mapping[str, str] = MappingProxyType({})
+    ) -> SetUp:
         """Plan all volumes, and run the host path checks that are due. A volume stays set up; if
-        its source disappears, it keeps the last content. Raises `EngineUnavailable`."""
+        its source disappears, it keeps the last content. ``lacking``: the volumes of claims that
+        cannot be used now, with the texts of their events, empty for none. Raises
+        `EngineUnavailable`."""
         uid = pod.metadata.uid
         state = self._pods.setdefault(uid, _PodState())
         documents = await self._documents.of(pod)
@@ -125,7 +130,7 @@ class VolumeManager:
         await gather_all(partial(self._check, pod, state, check) for check in due)
         missing = _missing(pod, plan, state)
         if plan.foreign:
-            self._report_foreign(pod, plan.foreign, missing)
+            self._report_foreign(pod, plan.foreign, missing, lacking)
         return SetUp(ready=not missing, foreign=bool(plan.foreign))
 
     def directories(self, uid: str) -> tuple[PodVolume, ...]:
@@ -211,8 +216,13 @@ class VolumeManager:
             failing.remove(name)
             self._backoff.forget((uid, name))
 
-    def _report_foreign(self, pod: Pod, foreign: tuple[str, ...], missing: list[str]) -> None:
-        why = "; ".join(_NO_PLUGIN.format(name) for name in foreign)
+    def _report_foreign(
+        self, pod: Pod, foreign: tuple[str, ...], missing: list[str], lacking: Mapping[str, str]
+    ) -> None:
+        texts = [lacking.get(name, _NO_PLUGIN.format(name)) for name in foreign]
+        if not all(texts):
+            return
+        why = "; ".join(texts)
         text = (
             f"Unable to attach or mount volumes: unmounted volumes=[{' '.join(missing)}],"
             f" unattached volumes=[], failed to process volumes=[{' '.join(foreign)}]: {why}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from podtui.api.v1 import Pod, PodSpec, Volume, VolumeProjection
 from podtui.manifest.validation.context import AnyContainer, containers_with_paths
 from podtui.manifest.validation.errors import FORBIDDEN, FieldError, quoted
 
+CLAIMS: Final = "persistentvolumeclaims"
 Found = Iterator[tuple[str, str]]
 
 
@@ -128,7 +130,7 @@ def _volume(volume: Volume, path: str) -> Found:
     for name, source, what in (
         ("csi", volume.csi, "csidrivers (via CSI volumes)"),
         ("glusterfs", volume.glusterfs, "endpoints (via glusterFS volumes)"),
-        ("persistentVolumeClaim", volume.persistentVolumeClaim, "persistentvolumeclaims"),
+        ("persistentVolumeClaim", volume.persistentVolumeClaim, CLAIMS),
         ("ephemeral", volume.ephemeral, "persistentvolumeclaims (via ephemeral volumes)"),
     ):
         if source is not None:

@@ -189,9 +189,12 @@ class DockerRuntime:
         await self._volumes.fill(sandbox_id, volume, image_id)
 
     async def host_path(
-        self, path: str, *, create: Literal["", "Directory", "File"] = ""
+        self, path: str, *, create: Literal["", "Directory", "File"] = "", shared: bool = False
     ) -> HostPathKind:
-        return await self._host_files.kind(path, create)
+        return await self._host_files.kind(path, create, shared=shared)
+
+    async def remove_host_directory(self, path: str) -> None:
+        await self._host_files.remove_directory(path)
 
     # --- containers
 

@@ -295,6 +295,14 @@ class SimulatedHost:
         else:
             raise EngineError(f"open {path}: no such file or directory")
 
+    def remove_directory(self, path: str) -> None:
+        path = posixpath.normpath(path)
+        for known in [each for each in self._kinds if f"{each}/".startswith(f"{path}/")]:
+            del self._kinds[known]
+        inside = path.lstrip("/") + "/"
+        for name in [each for each in self.tree.contents if each.startswith(inside)]:
+            del self.tree.contents[name]
+
     def _make_parents(self, path: str) -> None:
         while path != "/":
             path = posixpath.dirname(path)

@@ -233,8 +233,12 @@ class MemoryRuntime:
             raise EngineNotFound(f'the sandbox has no volume "{volume}"')
         return volumes
 
+    async def remove_host_directory(self, path: str) -> None:
+        await self._enter("remove_host_directory")
+        self.engine.host.remove_directory(path)
+
     async def host_path(
-        self, path: str, *, create: Literal["", "Directory", "File"] = ""
+        self, path: str, *, create: Literal["", "Directory", "File"] = "", shared: bool = False
     ) -> HostPathKind:
         await self._enter("host_path")
         kind = self.engine.host.kind(path)

@@ -89,8 +89,9 @@ def test_pods_that_never_become_ready_stop_a_rollout() -> None:
 
 def test_a_status_that_is_older_than_its_size_does_not_count() -> None:
     item = deployment(3, strategy=rolling(1, 1))
-    # The old set was scaled from 3 to 1 and has not deleted its pods yet.
-    assert rolling_changes(item, replica_set("new", 3, 1), [replica_set("old", 1, 3)]) == []
+    # An undo: the new set was scaled from 3 to 1, and its status still has 3 available pods.
+    changes = rolling_changes(item, replica_set("new", 1, 3), [replica_set("old", 3, 2)])
+    assert named(changes) == [("old", 2), ("old", 1)]
 
 
 def test_a_scaled_deployment_is_one_whose_sets_were_computed_for_another_number() -> None:

@@ -13,7 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import structs
 from set_world import NAMESPACE, SetWorld, from_fields, pod_template, template
 
-from podtui.api.apps import ControllerRevision, StatefulSet, StatefulSetUpdateStrategy
+from podtui.api.apps import (
+    ControllerRevision,
+    StatefulSet,
+    StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetUpdateStrategy,
+)
 from podtui.api.v1 import ObjectMeta, OwnerReference, PersistentVolumeClaim, Pod
 from podtui.client.protocol import Object
 from podtui.controllers.stateful_pods import ordinal_of, parent_and_ordinal, revision_of
@@ -70,6 +75,10 @@ def start(world: SetWorld, stateful_set: StatefulSet, *running: str) -> None:
 
 def settle(world: SetWorld) -> None:
     world.settle(StatefulSet, "db")
+
+
+def deleting(world: SetWorld) -> list[str]:
+    return [name for name, pod in world.pods().items() if pod.metadata.deletionTimestamp]
 
 
 def images(world: SetWorld) -> dict[str, str]:
@@ -135,8 +144,7 @@ def test_a_smaller_set_deletes_the_highest_pod_first(world: SetWorld) -> None:
     start(world, a_set(3), "db-0", "db-1", "db-2")
     world.change(StatefulSet, "db", replicas=1)
     settle(world)
-    deleting = [name for name, pod in world.pods().items() if pod.metadata.deletionTimestamp]
-    assert deleting == ["db-2"]
+    assert deleting(world) == ["db-2"]
     world.end("db-2")
     settle(world)
     world.end("db-1")
@@ -146,6 +154,17 @@ def test_a_smaller_set_deletes_the_highest_pod_first(world: SetWorld) -> None:
         "Delete Pod db-2 in StatefulSet db successful",
         "Delete Pod db-1 in StatefulSet db successful",
     ]
+
+
+def test_a_smaller_set_waits_for_the_pods_below_the_highest(world: SetWorld) -> None:
+    start(world, a_set(3), "db-0", "db-1", "db-2")
+    world.change(StatefulSet, "db", replicas=1)
+    world.stop("db-1", "db-2")
+    settle(world)
+    assert deleting(world) == []
+    world.run("db-1")
+    settle(world)
+    assert deleting(world) == ["db-2"]
 
 
 def test_a_pod_counts_only_after_min_ready_seconds(world: SetWorld) -> None:
@@ -225,9 +244,18 @@ def test_pods_below_the_partition_keep_their_revision(world: SetWorld) -> None:
     world.run("db-3")
     settle(world)
     assert images(world) == {"db-1": "a", "db-2": "a", "db-3": "b"}
-    world.fail("db-1")
+    world.fail("db-2")
     settle(world)
-    assert images(world)["db-1"] == "a"
+    assert images(world) == {"db-1": "a", "db-2": "a", "db-3": "b"}
+
+
+def test_a_pod_that_has_ended_is_deleted_once_in_an_update(world: SetWorld) -> None:
+    start(world, a_set(1, podManagementPolicy="Parallel"), "db-0")
+    world.change(StatefulSet, "db", template=pod_template("b"))
+    world.fail("db-0")
+    settle(world)
+    assert world.api.writes.count("delete Pod db-0") == 1
+    assert images(world) == {"db-0": "b"}
 
 
 def test_on_delete_waits_for_the_user(world: SetWorld) -> None:
@@ -249,8 +277,17 @@ def test_several_pods_may_be_updated_at_a_time(
     world.change(StatefulSet, "db", updateStrategy=rolling(maxUnavailable=allowed))
     world.change(StatefulSet, "db", template=pod_template("b"))
     settle(world)
-    deleting = [name for name, pod in world.pods().items() if pod.metadata.deletionTimestamp]
-    assert deleting == ["db-0", "db-1", "db-2", "db-3"][4 - deleted :]
+    assert deleting(world) == ["db-0", "db-1", "db-2", "db-3"][4 - deleted :]
+
+
+def test_a_pod_that_is_being_deleted_does_not_count_as_updated(world: SetWorld) -> None:
+    start(world, a_set(4, podManagementPolicy="Parallel"))
+    world.run(*world.pods())
+    world.delete("db-3")
+    world.change(StatefulSet, "db", updateStrategy=rolling(maxUnavailable=2))
+    world.change(StatefulSet, "db", template=pod_template("b"))
+    settle(world)
+    assert deleting(world) == ["db-2", "db-3"]
 
 
 # --- revisions
@@ -301,6 +338,26 @@ def test_orphans_are_adopted_and_kept(world: SetWorld) -> None:
     (owner,) = world.pods()["db-0"].metadata.ownerReferences
     assert (owner.kind, owner.controller) == ("StatefulSet", True)
     assert len(world.cache.owned(ControllerRevision, owner.uid)) == 1
+
+
+def test_a_set_that_is_orphaning_its_pods_does_not_take_them_back(world: SetWorld) -> None:
+    start(world, a_set(1), "db-0")
+    pod, stateful_set = world.pods()["db-0"], world.get(StatefulSet, "db")
+    world.api.put(structs.replace(pod, metadata=structs.replace(pod.metadata, ownerReferences=())))
+    meta = structs.replace(stateful_set.metadata, deletionTimestamp="2026-01-02T00:00:00Z")
+    world.api.newer["db"] = structs.replace(stateful_set, metadata=meta)
+    world.sync(StatefulSet, "db")
+    assert world.pods()["db-0"].metadata.ownerReferences == ()
+
+
+def test_no_pod_is_created_for_a_set_that_is_deleted_meanwhile(world: SetWorld) -> None:
+    start(world, a_set(1), "db-0")
+    item = world.get(StatefulSet, "db")
+    meta = structs.replace(item.metadata, deletionTimestamp="2026-01-02T00:00:00Z")
+    world.api.newer["db"] = structs.replace(item, metadata=meta)
+    world.end(*world.pods())
+    world.sync(StatefulSet, "db")
+    assert world.pods() == {}
 
 
 def test_a_pod_with_a_foreign_name_is_not_adopted(world: SetWorld) -> None:
@@ -418,6 +475,21 @@ def test_the_owners_of_claims_follow_the_retention_policy(
     settle(world)
     assert owner_of(world, "data-db-1") == kept
     assert "db-1" in world.pods()
+
+
+def test_a_new_retention_policy_changes_the_owners_of_claims(world: SetWorld) -> None:
+    start(world, a_set(2, volumeClaimTemplates=CLAIMS), "db-0")
+    for name in ("Delete", "Retain"):
+        policy = StatefulSetPersistentVolumeClaimRetentionPolicy(
+            whenScaled="Retain", whenDeleted=name
+        )
+        world.change(StatefulSet, "db", persistentVolumeClaimRetentionPolicy=policy)
+        settle(world)
+        kept = ["StatefulSet"] if name == "Delete" else []
+        assert owner_of(world, "data-db-0") == owner_of(world, "data-db-1") == kept
+    # The second pod is pending: what is missing is created without an event about the pod.
+    assert world.messages().count("Update Pod db-0 in StatefulSet db successful") == 2
+    assert "Update Pod db-1 in StatefulSet db successful" not in world.messages()
 
 
 def test_a_claim_of_another_controller_is_left_to_it(world: SetWorld) -> None:

@@ -439,7 +439,7 @@ def test_a_dangling_reference_lists_the_existing_objects() -> None:
     assert messages()[0][0] == 'there is no ConfigMap "m"; the folder has "mm"'
 
 
-CLAIM = "  volumes: [{name: d, persistentVolumeClaim: {claimName: x}}]\n"
+CLAIM = "  volumes: [{name: d, glusterfs: {endpoints: x, path: x}}]\n"
 
 
 def test_a_reference_of_a_file_with_other_errors_is_compared_with_the_folder() -> None:
@@ -472,4 +472,4 @@ def test_an_optional_reference_is_no_error_beside_other_errors() -> None:
     enter(state, "pod", pod_text("q", extra=extra))
     found = state.folder("1").manifests["pod"].status.diagnostics
     assert [d.code for d in found] == ["NotPortable", "FieldValueForbidden"]
-    assert "no PersistentVolumeClaims" in found[1].fix
+    assert "endpoints" in found[1].message

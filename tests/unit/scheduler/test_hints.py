@@ -13,8 +13,17 @@ import pytest
 from scheduler_world import HOST, a_node, a_pod, pending
 
 from podtui.api.v1 import Node, Pod
+from podtui.scheduler.claims import VOLUME_BINDING, VOLUME_RESTRICTIONS
 from podtui.scheduler.filters import Pending
-from podtui.scheduler.hints import HINTS, Change, NodeChange, OwnChange, PodChange, helps
+from podtui.scheduler.hints import (
+    HINTS,
+    Change,
+    ClaimChange,
+    NodeChange,
+    OwnChange,
+    PodChange,
+    helps,
+)
 from podtui.scheduler.infos import node_facts, pod_info
 
 TAINT = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
@@ -143,6 +152,10 @@ def change_of(case: dict[str, Any]) -> Change:
     return PodChange(before and pod_info(before), after and pod_info(after))
 
 
+RECORDED = HINTS.keys() - {VOLUME_BINDING}
+"""All nodes are one machine: no node helps a pod that waits for its volume."""
+
+
 def test_recorded_hints() -> None:
     """For random pods and changes, the plugins whose hints say that the pod is worth a retry."""
     useful = set[str]()
@@ -150,7 +163,16 @@ def test_recorded_hints() -> None:
         for number, case in enumerate(map(json.loads, lines)):
             asking = Pending(msgspec.convert(case.get("pod") or case["after"], Pod))
             change = change_of(case)
-            found = {plugin for plugin in HINTS if helps(asking, plugin, change)}
-            assert found == HINTS.keys() & set(case["helps"]), number
+            found = {plugin for plugin in RECORDED if helps(asking, plugin, change)}
+            assert found == RECORDED & set(case["helps"]), number
             useful |= found
-    assert useful == HINTS.keys()
+    assert useful == RECORDED
+
+
+def test_a_claim_wakes_the_pods_that_use_it() -> None:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    asking = pending(volumes=[volume])
+    for plugin in (VOLUME_BINDING, VOLUME_RESTRICTIONS):
+        assert helps(asking, plugin, ClaimChange(("default", "data")))
+        assert helps(asking, plugin, ClaimChange())
+        assert not helps(asking, plugin, ClaimChange(("default", "other")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import msgspec
 import pytest
 from scheduler_world import HOST, a_node, a_pod, pending, snapshot
 
-from podtui.api.v1 import Node, Pod
+from podtui.api.storage import StorageClass
+from podtui.api.v1 import Node, PersistentVolumeClaim, Pod
+from podtui.scheduler.claims import Claims, by_key
 from podtui.scheduler.cycle import schedule
 from podtui.scheduler.filters import Pending
 
@@ -109,6 +112,51 @@ def test_a_missing_claim() -> None:
     assert found.message == (
         '0/1 nodes are available: persistentvolumeclaim "disk" not found. not found'
     )
+
+
+def claim(phase: str, **changes: Any) -> PersistentVolumeClaim:
+    document = {
+        "metadata": {"name": "disk", "namespace": "default"},
+        "spec": {"storageClassName": "c"},
+        "status": {"phase": phase},
+    }
+    return msgspec.convert({**document, **changes}, PersistentVolumeClaim)
+
+
+DELETED = {
+    "name": "disk",
+    "namespace": "default",
+    "deletionTimestamp": "2026-01-01T00:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("item", "mode", "reason"),
+    [
+        (claim("Bound"), "Immediate", ""),
+        (claim("Pending"), "WaitForFirstConsumer", ""),
+        (claim("Pending"), "Immediate", "pod has unbound immediate PersistentVolumeClaims"),
+        (
+            claim("Bound", metadata=DELETED),
+            "Immediate",
+            'persistentvolumeclaim "disk" is being deleted',
+        ),
+        (
+            claim("Lost", spec={"volumeName": "pv"}),
+            "Immediate",
+            'persistentvolumeclaim "disk" bound to non-existent persistentvolume "pv"',
+        ),
+    ],
+)
+def test_the_state_of_a_claim(item: PersistentVolumeClaim, mode: str, reason: str) -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}
+    classes = {"c": StorageClass(provisioner="p", volumeBindingMode=mode)}
+    world = replace(snapshot(a_node()), claims=Claims(by_key([item]), classes))
+    found = schedule(pending(volumes=[volume]), world)
+    if reason:
+        assert found.message.startswith(f"0/1 nodes are available: {reason}.")
+    else:
+        assert found.node
 
 
 def test_the_emptier_node_is_chosen() -> None:

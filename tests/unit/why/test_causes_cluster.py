@@ -136,7 +136,7 @@ def test_a_port_names_its_holder() -> None:
         (
             'persistentvolumeclaim "data" not found',
             "spec.volumes",
-            "Use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims.",
+            "Create the claim: `kubectl get pvc` lists those that exist.",
         ),
         ("1 node(s) are on strike", "spec", "Lower the requests"),
     ],
@@ -347,7 +347,7 @@ def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
     assert diagnose(Facts(pod=web, now=began + 600, events=(event,))).cause == "Healthy"
 
 
-def test_only_a_cluster_can_have_the_missing_claim() -> None:
+def test_a_missing_claim_can_be_created_at_home_and_in_a_cluster() -> None:
     text = '0/1 nodes are available: persistentvolumeclaim "data" not found.'
     wait = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=text)
     waits = Pod(
@@ -355,5 +355,6 @@ def test_only_a_cluster_can_have_the_missing_claim() -> None:
         spec=PodSpec(containers=(Container(name="c", image="a:1"),)),
         status=PodStatus(phase="Pending", conditions=(wait,)),
     )
-    assert "reate the claim" not in diagnose(Facts(pod=waits, now=0.0)).advice
-    assert "Create the claim" in diagnose(Facts(pod=waits, now=0.0, in_cluster=True)).advice
+    for in_cluster in (False, True):
+        advice = diagnose(Facts(pod=waits, now=0.0, in_cluster=in_cluster)).advice
+        assert "Create the claim" in advice

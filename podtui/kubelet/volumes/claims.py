@@ -1,0 +1,176 @@
+"""Replace the claims of a pod by the volumes that they are bound to.
+
+A claim of a `hostPath` or `local` volume becomes a host path of the pod, so that all later steps
+treat it as one: the check of its type, mounts, subPath. A claim stays resolved while its pod runs:
+neither its deletion nor an edit takes the volume away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import structs
+
+from podtui.api.pod_resources import is_static
+from podtui.api.v1 import Container, HostPathVolumeSource, PersistentVolume, Pod, Volume
+from podtui.clock import Clock
+from podtui.errors import PodtuiError
+from podtui.kubelet.ports import ClaimSource
+from podtui.kubelet.volumes.pod_volumes import used_volumes
+
+QUIET_SECONDS: Final = 5.0
+"""A claim that waits for its first pod is bound after the pod has its node, which takes a moment: a
+shorter wait is no event."""
+ClaimKey = tuple[str, str]
+"""Namespace and name of a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """``pod`` has the volumes of its claims. ``failures``: the text of the event by name of each
+    volume that is missing; empty if it is too early for an event."""
+
+    pod: Pod
+    failures: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Sources:
+    """What is known of a pod's volumes: their sources, and since when they are missing."""
+
+    found: dict[str, HostPathVolumeSource] = field(default_factory=dict[str, HostPathVolumeSource])
+    missing: dict[str, float] = field(default_factory=dict[str, float])
+
+
+class Claims:
+    def __init__(self, source: ClaimSource | None, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._pods: dict[str, _Sources] = {}
+
+    async def resolve(self, pod: Pod, *, started: bool) -> Resolved:
+        """Return the pod with its volumes. ``started``: it has containers, so that a claim which is
+        being deleted still counts."""
+        claims = {
+            volume.name: name
+            for volume in used_volumes(pod)
+            if (name := claim_name(pod, volume)) is not None
+        }
+        if not claims or self._source is None:
+            return Resolved(pod, {})
+        sources = self._pods.setdefault(pod.metadata.uid, _Sources())
+        failures: dict[str, str] = {}
+        for volume, claim in claims.items():
+            if volume in sources.found:
+                continue
+            try:
+                source = await self._find(self._source, pod, volume, claim, started=started)
+            except PodtuiError as error:
+                since = sources.missing.setdefault(volume, self._clock.monotonic())
+                early = self._clock.monotonic() - since < QUIET_SECONDS
+                failures[volume] = "" if early else str(error)
+            else:
+                sources.found[volume] = source
+                sources.missing.pop(volume, None)
+        return Resolved(_with_sources(pod, sources.found), failures)
+
+    def forget(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+
+    async def _find(
+        self, source: ClaimSource, pod: Pod, volume: str, name: str, *, started: bool
+    ) -> HostPathVolumeSource:
+        """Raises `PodtuiError` with the kubelet's text."""
+        namespace = pod.metadata.namespace
+        where = f"error processing PVC {namespace}/{name}: "
+        claim = await source.claim(namespace, name)
+        if claim is None:
+            why = f'failed to fetch PVC from API server: persistentvolumeclaims "{name}" not found'
+            raise PodtuiError(where + why)
+        ephemeral = any(item.name == volume and item.ephemeral for item in pod.spec.volumes)
+        uids = {owner.uid for owner in claim.metadata.ownerReferences if owner.controller}
+        if ephemeral and not is_static(pod) and pod.metadata.uid not in uids:
+            raise PodtuiError(
+                f"PVC {namespace}/{name} was not created for pod {namespace}/{pod.metadata.name}"
+                " (pod is not owner)"
+            )
+        if claim.metadata.deletionTimestamp is not None and not started:
+            raise PodtuiError(f"{where}PVC is being deleted")
+        if claim.status.phase != "Bound" or not claim.spec.volumeName:
+            raise PodtuiError(f"{where}PVC is not bound")
+        bound = await source.volume(claim.spec.volumeName)
+        if bound is None:
+            raise PodtuiError(
+                f"{where}failed to fetch PV {claim.spec.volumeName} from API server:"
+                f' persistentvolumes "{claim.spec.volumeName}" not found'
+            )
+        uid = claim.metadata.uid
+        ref = bound.spec.claimRef
+        if ref is None or ref.uid != uid:
+            shown = "" if ref is None else ref.uid
+            raise PodtuiError(
+                f"{where}found PV object {bound.metadata.name} with a pv.Spec.ClaimRef.UID"
+                f' "{shown}" that does not point to claim.UID "{uid}"'
+            )
+        return _host_path(bound)
+
+
+def _host_path(volume: PersistentVolume) -> HostPathVolumeSource:
+    spec = volume.spec
+    if spec.volumeMode == "Block":
+        raise PodtuiError("podtui does not support block volumes")
+    if spec.hostPath is not None:
+        return spec.hostPath
+    if spec.local is not None:
+        return HostPathVolumeSource(path=spec.local.path, type="Directory")
+    raise PodtuiError(
+        f"podtui mounts persistent volumes of the types hostPath and local only, and"
+        f" {volume.metadata.name} is of another type"
+    )
+
+
+def claim_name(pod: Pod, volume: Volume) -> str | None:
+    """Return the name of the claim of a volume; None if it has none."""
+    if volume.persistentVolumeClaim is not None:
+        return volume.persistentVolumeClaim.claimName
+    return None if volume.ephemeral is None else f"{pod.metadata.name}-{volume.name}"
+
+
+def uses_claim(pod: Pod, key: ClaimKey) -> bool:
+    namespace, name = key
+    return pod.metadata.namespace == namespace and any(
+        claim_name(pod, volume) == name for volume in pod.spec.volumes
+    )
+
+
+def _with_sources(pod: Pod, sources: Mapping[str, HostPathVolumeSource]) -> Pod:
+    spec = pod.spec
+    read_only = frozenset(
+        volume.name
+        for volume in spec.volumes
+        if volume.persistentVolumeClaim is not None and volume.persistentVolumeClaim.readOnly
+    )
+
+    def with_mounts(container: Container) -> Container:
+        mounts = tuple(
+            structs.replace(mount, readOnly=True) if mount.name in read_only else mount
+            for mount in container.volumeMounts
+        )
+        return structs.replace(container, volumeMounts=mounts)
+
+    volumes = tuple(
+        Volume(name=volume.name, hostPath=sources[volume.name])
+        if volume.name in sources
+        else volume
+        for volume in spec.volumes
+    )
+    spec = structs.replace(spec, volumes=volumes)
+    if read_only:
+        spec = structs.replace(
+            spec,
+            containers=tuple(map(with_mounts, spec.containers)),
+            initContainers=tuple(map(with_mounts, spec.initContainers)),
+        )
+    return structs.replace(pod, spec=spec)
