@@ -441,8 +441,7 @@ def _without_api(spec: MetricSpec, namespace: str) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``replicas`` is the wanted number, ``reason`` that of a change. ``error`` ends the sync; the
-    status and the events are written anyway."""
+    """``replicas`` is the wanted number; with ``rescale`` the target gets it, for ``reason``."""
 
     status: HorizontalPodAutoscalerStatus
     replicas: int
@@ -450,7 +449,6 @@ class Decision:
     reason: str = ""
     notes: tuple[Note, ...] = ()
     history: History = field(default_factory=History)
-    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,7 +500,7 @@ def _decide_by_metrics(
         reason, message, note = situation.problem
         status = _set(status, "ScalingActive", reason, message, now, condition_status="False")
         summary: Note = ("Warning", "FailedComputeMetricsReplicas", note[2])
-        return Decision(status, load.current, notes=(note, summary), history=history, failed=True)
+        return Decision(status, load.current, notes=(note, summary), history=history)
     results = [measure(spec, load, hpa.metadata.namespace) for spec in hpa.spec.metrics]
     measured = [item for item in results if isinstance(item, Measured)]
     failures = [item for item in results if isinstance(item, Failure)]
@@ -519,7 +517,7 @@ def _decide_by_metrics(
         counts = f"{len(failures)} invalid out of {len(results)}"
         text = f"invalid metrics ({counts}), first error is: {first.error}"
         notes.append(("Warning", "FailedComputeMetricsReplicas", text))
-        return Decision(status, load.current, notes=tuple(notes), history=history, failed=True)
+        return Decision(status, load.current, notes=tuple(notes), history=history)
     message = f"the HPA was able to successfully calculate a replica count from {best.name}"
     status = _set(status, "ScalingActive", "ValidMetricFound", message, now)
     reason = ""

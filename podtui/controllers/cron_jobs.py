@@ -23,7 +23,7 @@ from podtui.clock import Clock
 from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents, reference
-from podtui.controllers.jobs import Note, finished_condition, is_finished
+from podtui.controllers.job_progress import Note, finished_condition, is_finished
 from podtui.controllers.loop import Keys, controller_key, own_key
 from podtui.controllers.pods import owner_reference
 from podtui.errors import ApiError

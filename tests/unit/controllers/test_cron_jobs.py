@@ -257,7 +257,7 @@ def test_a_new_schedule_begins_with_its_next_time() -> None:
         ),
     ],
 )
-def test_what_cannot_be_scheduled_is_a_warning(fields: dict[str, str], event: str) -> None:
+def test_what_cannot_be_scheduled_is_a_warning(fields: dict[str, Any], event: str) -> None:
     world = World(cron(**fields))
     assert world.sync(10) is None
     assert world.events.texts == [f"Warning {event}"]
