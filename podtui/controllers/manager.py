@@ -25,6 +25,7 @@ from podtui.controllers.endpoints import (
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
+from podtui.controllers.quotas import QuotaController
 from podtui.controllers.replica_sets import ReplicaSetController
 from podtui.controllers.stateful_sets import StatefulSetController
 from podtui.controllers.volumes import (
@@ -92,4 +93,5 @@ def _controllers(
         EndpointsMirror(cache, writer, events),
         DisruptionController(cache, writer, events, clock),
         Autoscaler(cache, writer, events, clock),
+        QuotaController(cache, writer, clock),
     ]

@@ -25,6 +25,7 @@ from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.definitions import ALL, SERVED_HINT, sources
 from podtui.server.resources.deprecation import add_warning, with_warning
 from podtui.server.resources.pod_routes import PodRequestRoutes
+from podtui.server.resources.quotas import QuotaAdmission
 from podtui.server.resources.read_routes import ResourceRoutes
 from podtui.server.resources.scale_routes import SCALE, ScaleRoutes
 from podtui.server.resources.write_routes import WriteRoutes
@@ -93,13 +94,14 @@ def build_app(
     app.on_shutdown.append(end_streams)
     app.add_routes(discovery.routes(version))
     app.add_routes(OpenApiRoutes(version).routes())
+    quotas = QuotaAdmission(records, clock)
     for resource, source in sources(records, kubelet):
         reading = ResourceRoutes(
             resource, source, clock=clock, streams=streams, bookmark_seconds=bookmark_seconds
         )
         routes = reading.routes()
         if resource.strategy is not None:
-            writing = WriteRoutes(resource, records, kubelet, clock)
+            writing = WriteRoutes(resource, records, kubelet, clock, quotas)
             routes += writing.routes()
             if SCALE in resource.subresources:
                 routes += ScaleRoutes(resource, writing, clock).routes()

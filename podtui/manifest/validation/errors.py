@@ -67,6 +67,8 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.LabelSelector: "matchLabels matchExpressions",
     v1.LabelSelectorRequirement: "key! operator! values",
     rbac.RoleRef: "APIGroup Kind Name",
+    v1.ScopeSelector: "MatchExpressions*",
+    v1.ScopedResourceSelectorRequirement: "ScopeName Operator Values*",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",
 }
 """The fields of objects as Go prints them, in order.

@@ -68,11 +68,11 @@ def is_extended(name: str) -> bool:
     )
 
 
-def _may_overcommit(name: str) -> bool:
+def may_overcommit(name: str) -> bool:
     return is_native(name) and not name.startswith(HUGE_PAGES)
 
 
-def _resource_name(name: str, path: str) -> Errors:
+def resource_name(name: str, path: str) -> Errors:
     problems = formats.qualified_name(name)
     if problems:
         yield from invalid_each(path, name, problems)
@@ -83,7 +83,7 @@ def _resource_name(name: str, path: str) -> Errors:
 
 
 def container_resource_name(name: str, path: str) -> Errors:
-    yield from _resource_name(name, path)
+    yield from resource_name(name, path)
     if "/" not in name:
         if name not in _COMPUTE and not name.startswith(HUGE_PAGES):
             yield invalid(path, name, "must be a standard resource for containers")
@@ -92,7 +92,7 @@ def container_resource_name(name: str, path: str) -> Errors:
 
 
 def pod_resource_name(name: str, path: str) -> Errors:
-    broken = list(_resource_name(name, path))
+    broken = list(resource_name(name, path))
     yield from broken
     if not broken and name not in ("cpu", "memory") and not name.startswith(HUGE_PAGES):
         yield not_supported(path, name, ("cpu", HUGE_PAGES, "memory"))
@@ -156,11 +156,11 @@ def _request_against_limit(
 ) -> Errors:
     shown_as, at = f"{path}.requests", f"{path}.requests[{name}]"
     if limit is None:
-        if name not in needs.limits and not _may_overcommit(name):
+        if name not in needs.limits and not may_overcommit(name):
             yield required(
                 f"{path}.limits", "Limit must be set for non overcommitable resources", at=at
             )
-    elif request != limit and not _may_overcommit(name):
+    elif request != limit and not may_overcommit(name):
         yield invalid(shown_as, str(request), f"must be equal to {name} limit of {limit}", at=at)
     elif request > limit:
         yield invalid(

@@ -1,7 +1,8 @@
 """Admission: complete or refuse an object when it is created or updated. Implements the plugins
 NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds, DefaultIngressClass,
-DefaultStorageClass, StorageObjectInUseProtection, PersistentVolumeClaimResize, RuntimeClass and
-PodResizeValidator of a default API server, and its allocation of addresses."""
+DefaultStorageClass, LimitRanger, StorageObjectInUseProtection, PersistentVolumeClaimResize,
+RuntimeClass and PodResizeValidator of a default API server, and its allocation of addresses.
+`podtui.server.resources.quotas` implements ResourceQuota."""
 
 from __future__ import annotations
 
@@ -44,6 +45,11 @@ from podtui.api.v1 import (
 from podtui.clock import Clock
 from podtui.manifest.validation.priority_classes import SYSTEM_VALUES
 from podtui.server.resources.ingress_classes import with_default_class
+from podtui.server.resources.limit_ranges import (
+    limit_ranges,
+    refuse_outside,
+    with_default_resources,
+)
 from podtui.server.resources.priorities import (
     check_default,
     other_default,
@@ -118,6 +124,12 @@ async def update_completion(
     return cast("Callable[[T, T], T]", (await allocation(records, old)).updated)
 
 
+async def check_limits(item: Object, records: Records) -> None:
+    """Refuse a new object outside the limits of its namespace. Raises `StatusError` 403."""
+    if isinstance(item, Pod | PersistentVolumeClaim):
+        refuse_outside(item, await limit_ranges(item.metadata.namespace, records))
+
+
 async def update_admission(
     subresource: str, old: Object, records: Records
 ) -> Callable[[Object, Object], None]:
@@ -132,20 +144,26 @@ async def update_admission(
         return check_class
     if not subresource and isinstance(old, PersistentVolumeClaim):
         storage_class = await class_of(old, records)
+        limits = await limit_ranges(old.metadata.namespace, records)
 
         def check_claim(new: Object, before: Object) -> None:
             assert isinstance(new, PersistentVolumeClaim)
             assert isinstance(before, PersistentVolumeClaim)
             check_expansion(new, before, storage_class)
+            if before.metadata.deletionTimestamp is None:
+                refuse_outside(new, limits)
 
         return check_claim
     if subresource != "resize" or not isinstance(old, Pod):
         return _admit_all
     node = await records.get("nodes", "", old.spec.nodeName) if old.spec.nodeName else None
+    ranges = await limit_ranges(old.metadata.namespace, records)
 
     def check(new: Object, before: Object) -> None:
         assert isinstance(new, Pod)
         assert isinstance(before, Pod)
+        if before.metadata.deletionTimestamp is None:
+            refuse_outside(new, ranges)
         if new.spec != before.spec and new.spec.nodeName:
             _check_resize(new, node if isinstance(node, Node) else None)
 
@@ -210,6 +228,7 @@ async def _check_namespace(resource: AnyResource, item: Object, records: Records
 
 
 async def _admit_pod(pod: Pod, records: Records, clock: Clock) -> Pod:
+    pod = with_default_resources(pod, await limit_ranges(pod.metadata.namespace, records))
     if is_mirror(pod):
         _check_mirror(pod)
     else:

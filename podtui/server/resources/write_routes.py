@@ -36,6 +36,7 @@ from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import (
     admission,
     check_deletion,
+    check_limits,
     update_admission,
     update_completion,
 )
@@ -50,6 +51,7 @@ from podtui.server.resources.patches import (
     patch_media,
 )
 from podtui.server.resources.query import check_version, include_object, parse_query
+from podtui.server.resources.quotas import Charge, QuotaAdmission
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies.strategy import with_meta
@@ -80,7 +82,12 @@ class WriteRoutes(Generic[T]):
     """The handlers of one resource. The kubelet keeps the ephemeral containers of static pods."""
 
     def __init__(
-        self, resource: Resource[T], records: Records, kubelet: KubeletEndpoints, clock: Clock
+        self,
+        resource: Resource[T],
+        records: Records,
+        kubelet: KubeletEndpoints,
+        clock: Clock,
+        quotas: QuotaAdmission,
     ) -> None:
         assert resource.record is not None
         assert resource.strategy is not None
@@ -90,6 +97,7 @@ class WriteRoutes(Generic[T]):
         self._records = records
         self._clock = clock
         self._kubelet = kubelet
+        self._quotas = quotas
         self._admit = admission(resource, records, clock)
         self._rendering = Rendering(resource, clock)
         self._patches = Patches(resource, clock)
@@ -288,11 +296,15 @@ class WriteRoutes(Generic[T]):
         if not item.metadata.managedFields:
             item = write.managed(item, None)
         item = write.prepared_create(await self._admit(item))
-        if not write.options.dry_run:
-            stored = await self._records.create(self._record, item)
-            await self._written(stored.metadata)
-            return stored
+        await check_limits(item, self._records)
         meta = item.metadata
+        async with self._quotas.charge(self._resource, meta.namespace) as charge:
+            charge.add(item)
+            if not write.options.dry_run:
+                stored = await self._records.create(self._record, item)
+                await self._quotas.save(meta.namespace, charge)
+                await self._written(stored.metadata)
+                return stored
         if await self._records.get(self._record, meta.namespace, meta.name) is not None:
             raise AlreadyExists(meta.name)
         return item
@@ -314,15 +326,19 @@ class WriteRoutes(Generic[T]):
 
     async def _change(self, write: Write[T], change: Callable[[T], T]) -> T:
         """Raises `NotFound` and `StatusError`."""
-        async with self._turn if write.strategy.serial else nullcontext():
-            return await self._update(write, change)
+        async with (
+            self._turn if write.strategy.serial else nullcontext(),
+            self._quotas.charge(self._resource, write.namespace, write.subresource) as charge,
+        ):
+            return await self._update(write, change, charge)
 
-    async def _update(self, write: Write[T], change: Callable[[T], T]) -> T:
+    async def _update(self, write: Write[T], change: Callable[[T], T], charge: Charge) -> T:
         def updated(old: T) -> T:
             new = change(old)
             check_escalation(new, old)
             new = write.prepared_update(new, old, complete)
             admit(new, old)
+            charge.add(new, old)
             write.answer.warnings.extend(write.strategy.warnings(new, old))
             return new
 
@@ -337,6 +353,7 @@ class WriteRoutes(Generic[T]):
         stored = await update_record(
             self._records, self._record, write.strategy, write.namespace, write.name, updated
         )
+        await self._quotas.save(write.namespace, charge)
         await self._written(stored.metadata)
         return stored
 
