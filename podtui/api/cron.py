@@ -168,12 +168,12 @@ def _descriptor(text: str, zone: tzinfo | None) -> CronSchedule | Interval:
     if not text.startswith(_EVERY):
         raise CronError(f"unrecognized descriptor: {text}")
     try:
-        return Interval(max(1, int(_duration(text.removeprefix(_EVERY)))))
+        return Interval(max(1, int(parse_duration(text.removeprefix(_EVERY)))))
     except CronError as error:
         raise CronError(f"failed to parse duration {text}: {error}") from error
 
 
-def _duration(text: str) -> Fraction:
+def parse_duration(text: str) -> Fraction:
     """Read a duration such as ``1h30m``, in seconds. Raises `CronError` with Go's texts."""
     rest = text.lstrip("+-") if text[:1] in ("+", "-") and text[1:2] not in ("+", "-") else text
     if rest == "0":

@@ -35,6 +35,7 @@ from podtui.errors import ApiError
 MAX_LINE = 1024 * 1024
 JSON = "application/json"
 YAML = "application/yaml"
+MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
@@ -187,6 +188,12 @@ class ApiClient:
         path = _object_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
         answer = await self._connection.patch(path, msgspec.json.encode(patch), content_type)
         return decode_with(path, lambda: kind_of(kind).decode(answer))
+
+    async def scale(self, kind: type[T], namespace: str, name: str, replicas: int) -> None:
+        """Set the number of replicas of an object, by its subresource ``scale``."""
+        path = f"{_object_path(kind, namespace, name)}/scale"
+        patch = msgspec.json.encode({"spec": {"replicas": replicas}})
+        await self._connection.patch(path, patch, MERGE)
 
     async def delete(
         self,

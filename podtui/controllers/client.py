@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from podtui.api.local import PodMetrics
 from podtui.client.api_client import ApiClient, Propagation
 from podtui.client.decoding import kind_of
 from podtui.client.protocol import Delta
@@ -72,6 +73,13 @@ class ControllerClient:
         self._cache.put(stored)
         return stored
 
+    async def scale(self, kind: type[T], item: T, replicas: int) -> None:
+        meta = item.metadata
+        await self._client.scale(kind, meta.namespace, meta.name, replicas)
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        return await self._client.pod_metrics()
+
     async def delete(self, kind: type[T], item: T, *, policy: Propagation = "") -> None:
         meta = item.metadata
         try:
@@ -85,8 +93,14 @@ class ControllerClient:
             return
         if msgspec.json.decode(body, type=_Typed).kind == "Status":
             self._cache.remove(item)
+            return
+        answer = kind_of(kind).decode(body)
+        meta = answer.metadata
+        if meta.finalizers or meta.deletionGracePeriodSeconds:
+            self._cache.put(answer)
         else:
-            self._cache.put(kind_of(kind).decode(body))
+            # Nothing delays the deletion: the answer is the object as it was last.
+            self._cache.remove(answer)
 
 
 class _Typed(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ deletions, `conclude`, `track`, the writes of the status and the finalizers, `fi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,7 +24,6 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.batch import Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods
-from podtui.api.selectors import labels_match
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import (
     Container,
@@ -34,18 +34,21 @@ from podtui.api.v1 import (
     PodTemplateSpec,
 )
 from podtui.clock import Clock
+from podtui.controllers.batches import call_in_batches
 from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
+from podtui.controllers.deletion_order import pods_to_delete
 from podtui.controllers.events import ControllerEvents, EventType
 from podtui.controllers.job_failures import BackOff, finished_at, judge
 from podtui.controllers.job_indexes import Indexes
-from podtui.controllers.loop import Keys, own_key
+from podtui.controllers.loop import Keys, claimant_keys, own_key
 from podtui.controllers.pods import (
     PodControl,
     apply_claim,
     claim,
     is_active,
     is_ready,
+    is_terminating,
     pod_of_template,
 )
 from podtui.errors import ApiError, PodtuiError
@@ -107,11 +110,6 @@ def index_of(pod: Pod) -> int | None:
 
 def has_finalizer(pod: Pod) -> bool:
     return FINALIZER in pod.metadata.finalizers
-
-
-def is_terminating(pod: Pod) -> bool:
-    ended = pod.status.phase in ("Succeeded", "Failed")
-    return not ended and pod.metadata.deletionTimestamp is not None
 
 
 def has_failed(pod: Pod, spec: JobSpec) -> bool:
@@ -358,7 +356,7 @@ def plan(progress: Progress, now: datetime) -> Plan:
     if is_suspended(spec):
         return Plan(remove=progress.active)
     wanted = _wanted(progress)
-    surplus = _surplus(progress, max(0, active - wanted))
+    surplus = tuple(_surplus(progress, max(0, active - wanted), now))
     if surplus:
         # Deletions go first: repeated indexes have to go before their pods are replaced.
         return Plan(remove=surplus[:_MAX_CHANGES])
@@ -460,42 +458,27 @@ def _failure_annotations(spec: JobSpec, failed: Pod | None) -> dict[str, str]:
     return annotations | {INDEX_IGNORED_FAILURES: str(ignored)} if ignored else annotations
 
 
-def _surplus(progress: Progress, least: int) -> tuple[Pod, ...]:
+def _surplus(progress: Progress, least: int, now: datetime) -> list[Pod]:
     """Return at least ``least`` active pods to delete, the least advanced ones first; with indexes,
     all pods without a valid index or with that of a more advanced pod."""
     spec = progress.job.spec
-    ranked = sorted(progress.active, key=_rank)
+    if not is_indexed(spec):
+        return pods_to_delete(progress.active, (), least, now) if least else []
     removed: list[Pod] = []
-    if is_indexed(spec):
-        kept: dict[int, Pod] = {}
-        for pod in ranked:
-            index = index_of(pod)
-            if index is None or index >= (spec.completions or 0):
-                removed.append(pod)
-                continue
-            if index in kept:
-                removed.append(kept[index])
-            kept[index] = pod
-        ranked = [pod for pod in ranked if kept.get(index_of(pod) or 0) is pod]
-    return (*removed, *ranked[: max(0, least - len(removed))])
-
-
-def _rank(pod: Pod) -> tuple[object, ...]:
-    """Order pods as a ReplicaSet does: unassigned, pending and unready ones first, then those that
-    are ready for a short time, were often restarted, or are young."""
-    phases = {"Pending": 0, "Unknown": 1, "Running": 2}
-    ready = next((c for c in pod.status.conditions if c.type == "Ready"), None)
-    since = parse_time(ready.lastTransitionTime) if ready and ready.status == "True" else None
-    restarts = max((status.restartCount for status in pod.status.containerStatuses), default=0)
-    created = parse_time(pod.metadata.creationTimestamp)
-    return (
-        bool(pod.spec.nodeName),
-        phases.get(pod.status.phase, 0),
-        is_ready(pod),
-        -(since.timestamp() if since is not None else 0.0),
-        -restarts,
-        -(created.timestamp() if created is not None else 0.0),
-    )
+    by_index: defaultdict[int, list[Pod]] = defaultdict(list)
+    for pod in progress.active:
+        index = index_of(pod)
+        if index is None or index >= (spec.completions or 0):
+            removed.append(pod)
+        else:
+            by_index[index].append(pod)
+    kept: list[Pod] = []
+    for group in by_index.values():
+        repeated = pods_to_delete(group, (), len(group) - 1, now)
+        removed += repeated
+        kept += [pod for pod in group if pod not in repeated]
+    more = max(0, least - len(removed))
+    return [*removed, *(pods_to_delete(kept, (), more, now) if more else ())]
 
 
 # --- the status
@@ -696,17 +679,10 @@ class JobController:
 
     @property
     def kinds(self) -> Mapping[Kind, Keys]:
-        return {Job: own_key, Pod: self._jobs_of}
-
-    def _jobs_of(self, pod: Pod) -> Iterable[Key]:
-        namespace, owner = pod.metadata.namespace, controller_of(pod)
-        if owner is not None:
-            if owner.kind == "Job":
-                yield (namespace, owner.name)
-            return
-        for job in self._cache.list(Job, namespace):
-            if labels_match(job.spec.selector, pod.metadata.labels):
-                yield own_key_of(job)
+        return {
+            Job: own_key,
+            Pod: claimant_keys(self._cache, Job, lambda job: job.spec.selector),
+        }
 
     async def sync(self, key: Key) -> float | None:
         job = self._cache.get(Job, *key)
@@ -755,12 +731,7 @@ class JobController:
         return current if current is not None and current.metadata.uid == meta.uid else None
 
     async def _claimed(self, job: Job) -> list[Pod]:
-        candidates = [
-            pod
-            for pod in self._cache.list(Pod, job.metadata.namespace)
-            if (owner := controller_of(pod)) is None or owner.uid == job.metadata.uid
-        ]
-        claimed = claim(job, job.spec.selector, candidates)
+        claimed = claim(job, job.spec.selector, self._cache.claimable(Pod, job))
         adopted = {pod.metadata.uid for pod in claimed.adopted}
         pods = await apply_claim(self._writer, Pod, job, claimed)
         for index, pod in enumerate(pods):
@@ -770,10 +741,7 @@ class JobController:
         return pods
 
     async def _carry_out(self, steps: Plan, job: Job) -> tuple[PodtuiError | None, list[Pod], int]:
-        """Return the error that ended the steps, the deleted pods and the number of created ones.
-
-        Real controllers create 1, 2, 4 … pods at a time, and end with the first error. Here it is
-        one at a time."""
+        """Return the error that ended the steps, the deleted pods, the number of created ones."""
         deleted: list[Pod] = []
         created = 0
         try:
@@ -784,12 +752,17 @@ class JobController:
                 await release(self._writer, pod)
                 await self._pods.delete(pod, job)
                 deleted.append(pod)
-            for pod in steps.create:
-                await self._pods.create(pod, job)
-                created += 1
         except PodtuiError as error:
             return error, deleted, created
-        return None, deleted, created
+        pods = iter(steps.create)
+
+        async def create() -> None:
+            nonlocal created
+            await self._pods.create(next(pods), job)
+            created += 1
+
+        failure = await call_in_batches(len(steps.create), create)
+        return failure, deleted, created
 
     async def _release(self, pods: Iterable[Pod]) -> PodtuiError | None:
         failure: PodtuiError | None = None

@@ -10,9 +10,18 @@ from podtui.api.apps import ReplicaSet
 from podtui.api.v1 import ReplicationController
 from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
+from podtui.controllers.autoscaling import Autoscaler
 from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
+from podtui.controllers.daemon_sets import DaemonSetController
+from podtui.controllers.deployments import DeploymentController
+from podtui.controllers.disruption import DisruptionController
+from podtui.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+    EndpointsMirror,
+)
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.jobs import FinishedJobs, JobController, OrphanedJobPods
 from podtui.controllers.loop import Controller, run_controller
@@ -62,6 +71,7 @@ def _controllers(
 ) -> list[Controller]:
     tools = Tools(cache, writer, events, clock, directories)
     return [
+        DeploymentController(cache, writer, events, clock),
         ClaimBinder(tools),
         VolumeReclaimer(tools),
         ClaimProtection(tools),
@@ -71,9 +81,15 @@ def _controllers(
         ReplicaSetController(
             ReplicationController, "replication-controller", cache, writer, events, clock
         ),
+        DaemonSetController(cache, writer, events, clock),
         StatefulSetController(cache, writer, events, clock),
         JobController(cache, writer, events, clock),
         OrphanedJobPods(cache, writer),
         FinishedJobs(cache, writer, clock),
         CronJobController(cache, writer, events, clock),
+        EndpointSliceController(cache, writer, events),
+        EndpointsController(cache, writer, events),
+        EndpointsMirror(cache, writer, events),
+        DisruptionController(cache, writer, events, clock),
+        Autoscaler(cache, writer, events, clock),
     ]

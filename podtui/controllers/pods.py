@@ -131,7 +131,7 @@ async def apply_claim(writer: Writer, kind: type[T], owner: Object, claimed: Cla
     Before it adopts objects, it reads the owner again: an owner that is deleted with
     ``--cascade=orphan`` must not take back the objects that it was parted from."""
     adopted: dict[str, T] = {}
-    may_adopt = bool(claimed.adopted) and await _is_alive(writer, owner)
+    may_adopt = bool(claimed.adopted) and await is_alive(writer, owner)
     for item in claimed.adopted if may_adopt else ():
         patch = {"metadata": {"ownerReferences": [owner_reference(owner)]}}
         try:
@@ -151,7 +151,11 @@ async def apply_claim(writer: Writer, kind: type[T], owner: Object, claimed: Cla
     return [*kept, *adopted.values()]
 
 
-async def _is_alive(writer: Writer, owner: Object) -> bool:
+async def is_alive(writer: Writer, owner: Object) -> bool:
+    """Ask the API whether an owner still exists and is not being deleted.
+
+    The watches of two kinds are not in step: a controller may see that the objects of a deleted
+    owner are deleted before it sees that the owner is."""
     meta = owner.metadata
     try:
         stored = (await writer.get(type(owner), meta.namespace, meta.name)).metadata

@@ -39,21 +39,22 @@ _USE_HOST_PORT: Final = (
     "give the container's port a hostPort, or run 'podtui port-forward POD PORT'; "
 ) + _MOVE_OUT
 _ACCOUNT: Final = f"a static pod has no service account; use it with API pods; {_MOVE_OUT}"
-_NO_RULES: Final = f"create it with kubectl, in the API; {_MOVE_OUT}"
+_CREATE: Final = f"create it over the API, with 'kubectl apply -f FILE'; {_MOVE_OUT}"
+_API_KINDS: Final = frozenset(
+    """ClusterRole ClusterRoleBinding CronJob DaemonSet Deployment Endpoints EndpointSlice
+    HorizontalPodAutoscaler Ingress IngressClass Job LimitRange Namespace NetworkPolicy
+    PersistentVolume PersistentVolumeClaim PodDisruptionBudget PriorityClass ReplicaSet
+    ReplicationController ResourceQuota Role RoleBinding RuntimeClass Service ServiceAccount
+    StatefulSet StorageClass""".split()
+)
+"""Kinds that the API serves, and that are not read from the folder."""
 _ADVICE: Final = {
     "Service": _USE_HOST_PORT,
     "Ingress": _USE_HOST_PORT,
     "Gateway": _USE_HOST_PORT,
     "HTTPRoute": _USE_HOST_PORT,
-    "PersistentVolumeClaim": _NO_RULES,
-    "PersistentVolume": _NO_RULES,
-    "StorageClass": _NO_RULES,
     "Namespace": f"a Pod needs metadata.namespace only; {_MOVE_OUT}",
     "ServiceAccount": _ACCOUNT,
-    "Role": _NO_RULES,
-    "RoleBinding": _NO_RULES,
-    "ClusterRole": _NO_RULES,
-    "ClusterRoleBinding": _NO_RULES,
     **{
         f"{kind}List": f"write kind: List, and apiVersion: v1 and kind: {kind} in each item"
         for kind in ("Pod", "ConfigMap", "Secret")
@@ -107,14 +108,15 @@ def is_foreign(api_version: str) -> bool:
 
 def kind_advice(kind: str, kinds: Collection[str]) -> str:
     """Return advice for an object whose kind is not in ``kinds``."""
-    template = _TEMPLATES.get(kind)
-    if template:
+    if kind in _ADVICE:
+        return _ADVICE[kind]
+    if kind in _API_KINDS:
+        return _CREATE
+    if template := _TEMPLATES.get(kind):
         return (
             f"create a Pod from its {template}: apiVersion: v1, kind: Pod, a metadata.name,"
             " and that spec"
         )
-    if kind in _ADVICE:
-        return _ADVICE[kind]
     guess = known_kind(kind, kinds)
     return f"write kind: {guess}" if guess else _MOVE_OUT
 
@@ -132,7 +134,8 @@ def runs_pods(kind: str) -> bool:
 
 
 def unsupported_kind(kind: str) -> str:
-    return f"{printable(kind, 60)} is not supported"
+    state = "not read from the folder" if kind in _API_KINDS else "not supported"
+    return f"{printable(kind, 60)} is {state}"
 
 
 def _foreign_kind(kind: str, tree: Tree) -> Problem | None:
@@ -153,7 +156,9 @@ def _foreign_kind(kind: str, tree: Tree) -> Problem | None:
     if kind == "Pod" or (known_kind(kind) and not foreign):
         return None
     advice = kind_advice(kind, ())
-    rest = "podtui runs only Pods, and reads ConfigMaps and Secrets for them"
+    rest = "it holds Pods, and ConfigMaps and Secrets for them"
+    if kind not in _API_KINDS:
+        rest = "the folder holds Pods, and ConfigMaps and Secrets for them"
     what = f"{unsupported_kind(kind)}"
     if foreign and kind in _KINDS_READ:
         what = f"{kind} of {printable(str(version), 60)} is not supported"

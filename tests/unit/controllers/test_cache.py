@@ -22,13 +22,15 @@ def test_an_older_version_does_not_replace_a_newer_one() -> None:
     assert item.metadata.resourceVersion == "10"
 
 
-def test_an_object_that_a_write_deleted_does_not_come_back() -> None:
+def test_a_deleted_object_does_not_come_back() -> None:
     cache = cache_of(pod("a", 1))
-    cache.mark_deleted(pod("a", 1))
+    cache.remove(pod("a", 1))
     assert cache.list(Pod) == []
     cache.put(pod("a", 2))  # A change from before the deletion, reported late.
     assert cache.list(Pod) == []
     cache.remove(pod("a", 3))
+    cache.put(pod("a", 2))  # The answer of a write that a watch has overtaken.
+    assert cache.list(Pod) == []
     cache.put(pod("a", 4, uid="new"))
     assert [item.metadata.uid for item in cache.list(Pod)] == ["new"]
 
@@ -47,6 +49,18 @@ def test_objects_are_found_by_their_controller() -> None:
     cache.remove(pod("b", 5, owner="r1"))
     assert cache.owned(Pod, "r1") == []
     assert [item.metadata.name for item in cache.owned(Pod, "r2")] == ["a"]
+
+
+def test_an_owner_can_claim_its_own_objects_and_the_orphans_of_its_namespace() -> None:
+    other = pod("z", 3)
+    other = structs.replace(other, metadata=structs.replace(other.metadata, namespace="other"))
+    cache = cache_of(pod("a", 1, owner="r1"), pod("b", 2, owner="r2"), pod("c", 3), other)
+    owner = pod("owner", 1, uid="r1")
+    assert [item.metadata.name for item in cache.claimable(Pod, owner)] == ["a", "c"]
+    cache.put(pod("a", 4))
+    assert {item.metadata.name for item in cache.claimable(Pod, owner)} == {"a", "c"}
+    cache.put(pod("c", 5, owner="r2"))
+    assert [item.metadata.name for item in cache.claimable(Pod, owner)] == ["a"]
 
 
 def test_a_new_list_removes_what_it_does_not_have() -> None:

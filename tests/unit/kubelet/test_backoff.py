@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from kubelet_settings import default_config
 from pod_builders import ctr, make_pod
 
+from podtui.events.token_bucket import TokenBucket
 from podtui.kubelet.backoff import (
     Backoff,
-    TokenBucket,
     crash_event,
     crash_key,
     crash_limits,

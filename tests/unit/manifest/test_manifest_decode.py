@@ -215,10 +215,10 @@ def test_a_document_must_be_a_map(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("Deployment", "spec.template"),
-        ("CronJob", "spec.jobTemplate.spec.template"),
+        ("Deployment", "kubectl apply -f FILE"),
+        ("PodTemplate", "template"),
         ("Service", "podtui port-forward POD PORT"),
-        ("PersistentVolumeClaim", "create it with kubectl"),
+        ("PersistentVolumeClaim", "kubectl apply -f FILE"),
         ("PodList", "write kind: List"),
         ("Kustomization", "kubectl kustomize"),
         ("SomethingElse", "move it out of the folder"),

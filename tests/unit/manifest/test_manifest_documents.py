@@ -66,7 +66,7 @@ def test_only_the_first_pod_of_a_file_runs_with_a_warning() -> None:
         ("FurtherDocument", Severity.WARNING, 28),
     ]
     assert result.diagnostics[0].fix == "put each pod into its own file"
-    assert result.diagnostics[1].message == "Service is not supported; ignored"
+    assert result.diagnostics[1].message == "Service is not read from the folder; ignored"
 
 
 def test_empty_documents_are_ignored() -> None:

@@ -17,6 +17,7 @@ from podtui.clock import SystemClock
 from podtui.errors import ApiError
 from podtui.scheduler.api import SchedulerClient
 from podtui.scheduler.scheduler import Scheduler
+from podtui.server.resources.priorities import publish_system_classes
 
 pytestmark = pytest.mark.virtual_time
 
@@ -95,6 +96,7 @@ async def test_a_pod_is_created_bound_and_removed(served: Served, client: UnixCl
 
 
 async def test_preemption_over_the_api(served: Served, client: UnixClient) -> None:
+    await publish_system_classes(served.store, SystemClock())
     await served.store.put("nodes", a_node("n1", cpu="1"))
     async with asyncio.TaskGroup() as group:
         scheduler = Scheduler(SchedulerClient(client), SystemClock(), host="vm")

@@ -8,17 +8,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec import convert, structs
 from served import pod
 
+from podtui.api.apps import Deployment, ReplicaSet
 from podtui.api.v1 import ConfigMap, Namespace, ObjectMeta, OwnerReference
 from podtui.clock import SystemClock
 from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.resources.strategies.apps import DEPLOYMENTS
 from podtui.server.resources.strategies.config import CONFIG_MAPS
 from podtui.server.resources.strategies.namespaces import NAMESPACES, new_namespace
 from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store import Store, open_store
+from podtui.store.resources import Resource
 
 CLOCK = SystemClock()
 HOLD = "example.com/hold"
@@ -230,6 +234,47 @@ async def test_static_pods_do_not_depend_on_the_record_of_their_node() -> None:
         await world.store.put("pods", item)
         await world.settle()
         assert await world.store.get("pods", "default", "web") is not None
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [("Background", ""), ("Foreground", ""), ("Orphan", "replicasets/web-1 pods/web-1-x")],
+)
+async def test_a_deployment_goes_with_its_replica_sets_and_pods(policy: str, left: str) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    apps = {"apiVersion": "apps/v1", "blockOwnerDeletion": True, "controller": True}
+    deployment = convert({"metadata": {"name": "web", "uid": "d"}, "spec": spec}, Deployment)
+    owner = OwnerReference(**apps, kind="Deployment", name="web", uid="d")
+    meta = ObjectMeta(name="web-1", uid="r", ownerReferences=(owner,))
+    replica_set = convert({"metadata": {}, "spec": spec}, ReplicaSet)
+    owner = OwnerReference(**apps, kind="ReplicaSet", name="web-1", uid="r")
+    item = pod("web-1-x", phase="Succeeded")
+    async with collecting() as world:
+        store = world.store
+        deployment = with_meta(deployment, namespace="default")
+        await store.create("deployments", deployment)
+        replica_set = structs.replace(replica_set, metadata=meta)
+        await store.create("replicasets", with_meta(replica_set, namespace="default"))
+        await store.create("pods", with_meta(item, ownerReferences=(owner,)))
+        await delete_record(
+            store,
+            "deployments",
+            DEPLOYMENTS,
+            await store.get("deployments", "default", "web"),
+            seconds=None,
+            now=CLOCK.now(),
+            policy=policy,
+        )
+        await world.settle()
+        kinds: tuple[Resource, ...] = ("deployments", "replicasets", "pods")
+        found = [
+            f"{kind}/{item.metadata.name}"
+            for kind in kinds
+            for item in (await store.list(kind)).items
+        ]
+        assert " ".join(found) == left
 
 
 def test_the_finalizers_are_those_of_kubernetes() -> None:
