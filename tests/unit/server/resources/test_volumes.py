@@ -150,6 +150,22 @@ async def test_tables(api: aiohttp.ClientSession) -> None:
             ),
         ),
         (
+            VOLUMES,
+            volume(capacity={"storage": "1", "cpu": "1"}),
+            (
+                'PersistentVolume "pv" is invalid: spec.capacity: Unsupported value:'
+                ' {"cpu":"1","storage":"1"}: supported values: "storage"'
+            ),
+        ),
+        (
+            CLASSES,
+            {"metadata": {"name": "c"}, "provisioner": "p", "volumeBindingMode": ""},
+            (
+                'StorageClass.storage.k8s.io "c" is invalid: volumeBindingMode: Unsupported value:'
+                ' "": supported values: "Immediate", "WaitForFirstConsumer"'
+            ),
+        ),
+        (
             CLAIMS,
             claim(resources={}),
             'PersistentVolumeClaim "data" is invalid: spec.resources[storage]: Required value',
@@ -263,3 +279,18 @@ async def test_the_two_fields_of_a_data_source(api: aiohttp.ClientSession) -> No
     assert "dataSource" not in created["spec"]
     _, created = await call(api, "POST", CLAIMS, claim("c", dataSourceRef=unknown))
     assert created["spec"]["dataSource"] == unknown
+    elsewhere = {**unknown, "namespace": "other"}
+    _, created = await call(api, "POST", CLAIMS, claim("d", dataSourceRef=elsewhere))
+    assert created["spec"].keys().isdisjoint({"dataSource", "dataSourceRef"})
+
+
+async def test_the_class_of_a_claim_without_a_class_is_immutable(
+    api: aiohttp.ClientSession,
+) -> None:
+    await call(api, "POST", CLAIMS, claim(storageClassName=""))
+    await call(api, "POST", CLAIMS, claim("open"))
+    patch = {"spec": {"storageClassName": "q"}}
+    code, answer = await call(api, "PATCH", f"{CLAIMS}/data", patch, **MERGE)
+    assert code == 422
+    assert '- "StorageClassName": "",\n+ "StorageClassName": "q",\n' in answer["message"]
+    assert (await call(api, "PATCH", f"{CLAIMS}/open", patch, **MERGE))[0] == 200
