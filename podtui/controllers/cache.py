@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -42,8 +43,9 @@ class Cache:
         self._objects: dict[Kind, dict[Key, Object]] = {}
         self._owned: dict[Kind, defaultdict[str, dict[Key, Object]]] = {}
         self._observers: defaultdict[Kind, list[Observer]] = defaultdict(list)
-        self._deleted: dict[str, None] = {}
-        """The UIDs of the objects that were deleted last."""
+        self._deleted: dict[str, float] = {}
+        """The UIDs of the objects that were deleted last, and their last versions. A static pod
+        that returns has the same UID and a newer version."""
         self._listed: dict[Kind, asyncio.Event] = {}
 
     def add_kind(self, kind: Kind) -> None:
@@ -99,7 +101,7 @@ class Cache:
         kind, meta = type(item), item.metadata
         key = (meta.namespace, meta.name)
         before = self._objects[kind].get(key)
-        if meta.uid in self._deleted:
+        if version(item) <= self._deleted.get(meta.uid, -1):
             return
         if before is not None and version(before) >= version(item):
             return
@@ -108,8 +110,17 @@ class Cache:
         self._notify(kind, before, item)
 
     def remove(self, item: Object) -> None:
-        """Remove an object that a write has deleted, or that a watch reports as deleted."""
-        self._deleted[item.metadata.uid] = None
+        """Remove an object that a write has deleted. Its last version is not known yet."""
+        self._remove(item, self._deleted.get(item.metadata.uid, math.inf))
+
+    def report_deleted(self, item: Object) -> None:
+        """Remove an object whose last version a watch reports."""
+        self._remove(item, version(item))
+
+    def _remove(self, item: Object, last: float) -> None:
+        uid = item.metadata.uid
+        self._deleted.pop(uid, None)
+        self._deleted[uid] = last
         if len(self._deleted) > _MAX_DELETED:
             del self._deleted[next(iter(self._deleted))]
         self._drop(item)
@@ -166,7 +177,7 @@ class Cache:
                         self.put(item)
                 case Removed(items):
                     for item in items:
-                        self.remove(item)
+                        self.report_deleted(item)
                 case Lost(reason):
                     _LOG.warning("the controllers have lost the %s: %s", kind.__name__, reason)
 

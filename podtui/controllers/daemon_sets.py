@@ -18,11 +18,10 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.apps import ControllerRevision, DaemonSet, DaemonSetStatus, RollingUpdateDaemonSet
-from podtui.api.selectors import labels_match
 from podtui.api.v1 import LabelSelector, Node, Pod, Taint
 from podtui.clock import Clock
 from podtui.controllers.amounts import scaled
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
+from podtui.controllers.cache import Cache, Key, Kind
 from podtui.controllers.client import Writer
 from podtui.controllers.daemon_pods import Fit, fit, is_updated, new_pod, node_of
 from podtui.controllers.events import ControllerEvents
@@ -32,11 +31,12 @@ from podtui.controllers.history import (
     equal_revisions,
     next_number,
 )
-from podtui.controllers.loop import Keys, controller_key, own_key
+from podtui.controllers.loop import Keys, claimant_keys, controller_key, own_key
 from podtui.controllers.pods import (
     PodControl,
     apply_claim,
     claim,
+    is_alive,
     is_available,
     is_ready,
     seconds_to_available,
@@ -352,18 +352,10 @@ class DaemonSetController:
     def kinds(self) -> Mapping[Kind, Keys]:
         return {
             DaemonSet: own_key,
-            Pod: self._sets_of_pod,
+            Pod: claimant_keys(self._cache, DaemonSet, lambda item: item.spec.selector),
             Node: self._sets_of_node,
             ControllerRevision: controller_key(DaemonSet),
         }
-
-    def _sets_of_pod(self, pod: Pod) -> Iterable[Key]:
-        if controller_of(pod) is not None:
-            yield from controller_key(DaemonSet)(pod)
-            return
-        for daemon_set in self._cache.list(DaemonSet, pod.metadata.namespace):
-            if labels_match(daemon_set.spec.selector, pod.metadata.labels):
-                yield from own_key(daemon_set)
 
     def _sets_of_node(self, node: Node) -> Iterable[Key]:
         name = node.metadata.name
@@ -399,6 +391,8 @@ class DaemonSetController:
         decided = plan(
             daemon_set, nodes, pods, hash_value, now, lambda node: seconds_left(node) > 0
         )
+        if decided.create and not await is_alive(self._writer, daemon_set):
+            return None
         for pod in decided.failed:
             self._failed.count(f"{back_off}/{node_of(pod)}")
         try:

@@ -43,6 +43,7 @@ from podtui.controllers.loop import Keys, own_key
 from podtui.controllers.pods import (
     apply_claim,
     claim,
+    is_alive,
     is_available,
     is_ready,
     seconds_to_available,
@@ -374,6 +375,9 @@ class StatefulSetController:
             else {}
         )
         decided = plan(stateful_set, pods, claims, revisions, now)
+        creates = any(step.verb == "create" for step in decided.steps)
+        if creates and not await is_alive(self._writer, stateful_set):
+            return None
         try:
             for step in decided.steps:
                 await self._take(stateful_set, step)

@@ -25,7 +25,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from podtui.api.v1 import ListMeta, Status, StatusCause, StatusDetails
+from podtui.api.v1 import ListMeta, ObjectMeta, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError, EngineUnavailable, SessionError, StoreGone
 from podtui.manifest.validation.errors import FieldError, printed
 
@@ -137,6 +137,13 @@ def not_found(plural: str, name: str, group: str = "") -> StatusError:
 
 def already_exists(plural: str, name: str, group: str = "") -> StatusError:
     return _refused(409, "AlreadyExists", plural, name, group, "already exists")
+
+
+def submitted_name(meta: ObjectMeta) -> str:
+    """Return the name of a new object that the request has, or the prefix of a generated one. The
+    API server generates names after the plugins that change objects, so their errors have this."""
+    prefix = meta.generateName
+    return prefix if prefix and meta.name.startswith(prefix) else meta.name
 
 
 def forbidden(plural: str, name: str, why: str, group: str = "") -> StatusError:

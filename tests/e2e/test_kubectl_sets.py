@@ -198,6 +198,21 @@ def test_claims_are_created_for_each_pod_and_stay(agent: KubectlAgent) -> None:
     assert agent.out(*claims).split() == names
 
 
+def test_claims_go_with_pods_and_sets_if_the_policy_says_so(agent: KubectlAgent) -> None:
+    policy = "  persistentVolumeClaimRetentionPolicy: {whenScaled: Delete, whenDeleted: Delete}\n"
+    apply(agent, STATEFUL + policy + CLAIMS, "vp")
+    status(agent, "statefulset/vp")
+    claims = ("get", "pvc", "-l", "app=vp", "-o", "name")
+    assert len(agent.out(*claims).split()) == 2
+    agent.out("scale", "statefulset/vp", "--replicas=1")
+    agent.until(lambda: agent.out(*claims).split() == ["persistentvolumeclaim/data-vp-0"])
+    agent.out("scale", "statefulset/vp", "--replicas=2")
+    assert status(agent, "statefulset/vp").startswith("partitioned roll out complete: 2")
+    assert len(agent.out(*claims).split()) == 2
+    agent.out("delete", "statefulset", "vp")
+    agent.until(lambda: not agent.out(*claims))
+
+
 def test_the_session_of_a_daemon_set(agent: KubectlAgent) -> None:
     assert apply(agent, DAEMON, "agent") == "daemonset.apps/agent created\n"
     rolled_out = 'daemon set "agent" successfully rolled out'

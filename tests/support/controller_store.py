@@ -83,7 +83,7 @@ class ControllerStore:
             raise ApiError(409, "Conflict", "the object has been modified")
         if subresource == "status":
             item = self._with_status(current, item)
-        elif cast("Any", item).spec != cast("Any", current).spec:
+        elif getattr(item, "spec", None) != getattr(current, "spec", None):
             generation = (current.metadata.generation or 0) + 1
             item = structs.replace(
                 item, metadata=structs.replace(item.metadata, generation=generation)

@@ -23,6 +23,7 @@ _MASKS: Final = tuple(
     for pattern, put in (
         (r"\x1b\[[\d;]*m", ""),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(Z| \+0000)", "TIME"),
+        (r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} \+\d{4}", "TIME"),
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
         (r"https://127\.0\.0\.1:\d+", "SERVER"),
         (r"\b\d+\.\d+\.\d+\.\d+\b", "ADDRESS"),
@@ -30,7 +31,7 @@ _MASKS: Final = tuple(
         (r"\b(\d+[dhms])+\b( \(x\d+ over (\d+[dhms])+\))?", "AGE"),
         (r"^[EIW]\d{4} [\d:.]+ +\d+ ", "LOG "),
         (r"(LIVE|MERGED)-\d+", r"\1"),
-        (r"(kube-api-access|debugger(-n1)?)-[a-z0-9]{5}\b", r"\1-X"),
+        (r"(kube-api-access|debugger(-n1)?|fail|two|ix-\d)-[a-z0-9]{5}\b", r"\1-X"),
         (r'resourceVersion: "\d+"', "VERSION"),
         (r"@@ .* @@", "@@"),
         (r"\s+", " "),

@@ -63,7 +63,7 @@ from podtui.server.resources.strategies.namespaces import TERMINATING
 from podtui.server.resources.strategies.pods import with_tolerations
 from podtui.server.resources.strategies.strategy import unchanged
 from podtui.server.resources.strategies.volumes import transition_time
-from podtui.server.status import StatusError, forbidden, not_found
+from podtui.server.status import StatusError, forbidden, not_found, submitted_name
 from podtui.store.protocol import Records
 from podtui.store.resources import Object, T
 
@@ -160,7 +160,7 @@ def _check_resize(pod: Pod, node: Node | None) -> None:
     """Refuse requests that the node could not hold even without other pods. Raises `StatusError`
     403."""
     if node is None:
-        raise _forbidden(pod, f'node "{pod.spec.nodeName}" not found')
+        raise forbidden("pods", pod.metadata.name, f'node "{pod.spec.nodeName}" not found')
     requests, excess = request_amounts(pod), list[str]()
     for name in ("cpu", "memory"):
         amount = requests.get(name, Quantity(0))
@@ -170,7 +170,7 @@ def _check_resize(pod: Pod, node: Node | None) -> None:
             excess.append(f"{name}, requested: {wanted}, allocatable: {allocatable}")
     if excess:
         why = f"node didn't have enough allocatable resources: {'; '.join(excess)}"
-        refusal = _forbidden(pod, why)
+        refusal = forbidden("pods", pod.metadata.name, why)
         assert refusal.details is not None
         causes = (StatusCause(reason="NodeCapacity"),)
         refusal.details = structs.replace(refusal.details, causes=causes)
@@ -198,7 +198,7 @@ async def _check_namespace(resource: AnyResource, item: Object, records: Records
             message=f"namespace {name} is being terminated",
             field="metadata.namespace",
         )
-        object_name = item.metadata.name
+        object_name = submitted_name(item.metadata)
         raise StatusError(
             403,
             f'{resource.qualified_name} "{object_name}" is forbidden: unable to create new content'
@@ -301,4 +301,5 @@ def token_volume(name: str) -> Volume:
 
 
 def _forbidden(pod: Pod, why: str) -> StatusError:
-    return forbidden("pods", pod.metadata.name, why)
+    """Return the error for a new pod."""
+    return forbidden("pods", submitted_name(pod.metadata), why)

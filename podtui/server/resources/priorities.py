@@ -19,7 +19,7 @@ from podtui.manifest.validation.priority_classes import (
     SYSTEM_VALUES,
 )
 from podtui.server.resources.field_managers import API_SERVER, managed
-from podtui.server.status import StatusError, forbidden
+from podtui.server.status import StatusError, forbidden, submitted_name
 from podtui.store.protocol import Records
 
 _DESCRIPTIONS: Final = {
@@ -111,4 +111,4 @@ async def _classes(records: Records) -> Iterable[PriorityClass]:
 
 
 def _forbidden(pod: Pod, why: str) -> StatusError:
-    return forbidden("pods", pod.metadata.name, why)
+    return forbidden("pods", submitted_name(pod.metadata), why)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from podtui.api.quantity import Quantity, parse_quantity
 from podtui.api.v1 import Pod, RuntimeClass, Toleration
-from podtui.server.status import StatusError, forbidden
+from podtui.server.status import StatusError, forbidden, submitted_name
 from podtui.store.protocol import Records
 
 
@@ -90,4 +90,4 @@ def _amounts(entries: Mapping[str, str]) -> dict[str, Quantity]:
 
 
 def _rejected(pod: Pod, why: str) -> StatusError:
-    return forbidden("pods", pod.metadata.name, f"pod rejected: {why}")
+    return forbidden("pods", submitted_name(pod.metadata), f"pod rejected: {why}")

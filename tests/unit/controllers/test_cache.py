@@ -35,6 +35,23 @@ def test_a_deleted_object_does_not_come_back() -> None:
     assert [item.metadata.uid for item in cache.list(Pod)] == ["new"]
 
 
+def test_a_late_answer_does_not_bring_a_deleted_object_back() -> None:
+    cache = cache_of(pod("a", 1))
+    cache.report_deleted(pod("a", 3))
+    cache.put(pod("a", 2))
+    assert cache.list(Pod) == []
+
+
+def test_a_static_pod_that_returns_is_a_new_version_of_the_same_object() -> None:
+    cache = cache_of(pod("a", 1))
+    for last in (3, 6):
+        cache.report_deleted(pod("a", last))
+        cache.put(pod("a", last + 1))
+        assert [item.metadata.name for item in cache.list(Pod)] == ["a"]
+    cache.remove(pod("a", 7))
+    assert cache.list(Pod) == []
+
+
 def test_the_deletion_of_a_replaced_object_keeps_its_successor() -> None:
     cache = cache_of(pod("a", 1, uid="old"))
     cache.put(pod("a", 3, uid="new"))

@@ -177,8 +177,7 @@ def test_a_job_that_a_user_made_is_unexpected() -> None:
             [name_at(10)],
             (
                 "JobAlreadyActive: Not starting job because prior execution is running and"
-                " concurrency"
-                " policy is Forbid"
+                " concurrency policy is Forbid"
             ),
         ),
         ("Replace", [name_at(20)], f"SuccessfulCreate: Created job {name_at(20)}"),
@@ -246,16 +245,14 @@ def test_a_new_schedule_begins_with_its_next_time() -> None:
             {"schedule": "x"},
             (
                 'UnparseableSchedule: unparseable schedule: "x" : expected exactly 5 fields,'
-                " found 1:"
-                " [x]"
+                " found 1: [x]"
             ),
         ),
         (
             {"schedule": "0 0 31 2 *"},
             (
                 "InvalidSchedule: invalid schedule: 0 0 31 2 * : time difference between two"
-                " schedules"
-                " is less than 1 second"
+                " schedules is less than 1 second"
             ),
         ),
     ],

@@ -490,6 +490,16 @@ def test_a_pod_that_has_ended_but_stays_is_not_waited_for(world: SetWorld) -> No
     assert len(world.pods()) == 2
 
 
+def test_no_pod_is_created_for_a_set_that_is_deleted_meanwhile(world: SetWorld) -> None:
+    start(world, a_set(), "n1")
+    item = world.get(DaemonSet, "agent")
+    meta = structs.replace(item.metadata, deletionTimestamp="2026-01-02T00:00:00Z")
+    world.api.newer["agent"] = structs.replace(item, metadata=meta)
+    world.end(*world.pods())
+    world.sync(DaemonSet, "agent")
+    assert world.pods() == {}
+
+
 def test_a_set_that_selects_all_pods_is_refused(world: SetWorld) -> None:
     start(world, a_set(selector={}), "a")
     assert {reason for _, reason, _ in world.recorder.events} == {"SelectingAll"}

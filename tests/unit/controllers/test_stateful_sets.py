@@ -346,9 +346,18 @@ def test_a_set_that_is_orphaning_its_pods_does_not_take_them_back(world: SetWorl
     world.api.put(structs.replace(pod, metadata=structs.replace(pod.metadata, ownerReferences=())))
     meta = structs.replace(stateful_set.metadata, deletionTimestamp="2026-01-02T00:00:00Z")
     world.api.newer["db"] = structs.replace(stateful_set, metadata=meta)
-    with pytest.raises(ApiError):
-        world.sync(StatefulSet, "db")
+    world.sync(StatefulSet, "db")
     assert world.pods()["db-0"].metadata.ownerReferences == ()
+
+
+def test_no_pod_is_created_for_a_set_that_is_deleted_meanwhile(world: SetWorld) -> None:
+    start(world, a_set(1), "db-0")
+    item = world.get(StatefulSet, "db")
+    meta = structs.replace(item.metadata, deletionTimestamp="2026-01-02T00:00:00Z")
+    world.api.newer["db"] = structs.replace(item, metadata=meta)
+    world.end(*world.pods())
+    world.sync(StatefulSet, "db")
+    assert world.pods() == {}
 
 
 def test_a_pod_with_a_foreign_name_is_not_adopted(world: SetWorld) -> None:

@@ -14,6 +14,7 @@ from podtui.server.resources.priorities import (
     publish_system_classes,
     with_priority,
 )
+from podtui.server.status import StatusError
 
 
 def priority_class(name: str, value: int, *, default: bool = False) -> PriorityClass:
@@ -63,3 +64,23 @@ async def test_a_pod_without_a_class_has_priority_0_or_that_of_the_default(
     await served.store.create("priorityclasses", priority_class("mine", 7, default=True))
     spec = with_priority(pod, await priority_class_of(pod, served.store)).spec
     assert (spec.priority, spec.priorityClassName) == (7, "mine")
+
+
+@pytest.mark.parametrize(
+    ("meta", "name"),
+    [
+        (ObjectMeta(name="p-x1", generateName="p-"), "p-"),
+        (ObjectMeta(name="q", generateName="p-"), "q"),
+        (ObjectMeta(name="p"), "p"),
+    ],
+)
+async def test_a_refusal_has_the_name_of_the_request(
+    served: Served, meta: ObjectMeta, name: str
+) -> None:
+    """Names are generated later; so the events of a controller about its refusals are alike."""
+    pod = Pod(metadata=meta, spec=PodSpec(containers=(), priorityClassName="none"))
+    with pytest.raises(StatusError) as refusal:
+        await priority_class_of(pod, served.store)
+    assert str(refusal.value) == (
+        f'pods "{name}" is forbidden: no PriorityClass with name none was found'
+    )
