@@ -115,8 +115,7 @@ def _capacity(capacity: Mapping[str, str]) -> Errors:
     if not capacity:
         yield required(path)
     if "storage" not in capacity or len(capacity) > 1:
-        shown = GoText(f"{{{','.join(f'{name}: {capacity[name]}' for name in capacity)}}}")
-        yield not_supported(path, shown if capacity else None, ("storage",))
+        yield not_supported(path, dict(sorted(capacity.items())) or None, ("storage",))
     for name, text in capacity.items():
         size = quantity(text)
         if size is None:

@@ -11,13 +11,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from msgspec import structs
+
 from podtui.api import v1
 from podtui.api.shape import Form, fields
 
 # The fields by internal type. ``*``: null if it is not set. ``<``: the fields of that type, in
 # their place.
 _FIELDS: Final[Mapping[str, str]] = {
-    "HostPathVolumeSource": "Path Type*",
+    "HostPathVolumeSource": "Path Type",
     "EmptyDirVolumeSource": "Medium SizeLimit*",
     "GCEPersistentDiskVolumeSource": "PDName FSType Partition ReadOnly",
     "AWSElasticBlockStoreVolumeSource": "VolumeID FSType Partition ReadOnly",
@@ -257,7 +259,16 @@ def _collect(name: str, item: v1.Struct, into: dict[str, Any]) -> None:
         wire = _RENAMED.get(go_name) or by_name.get(go_name.lower())
         value = None if wire is None else getattr(item, wire, None)
         form = members[wire].shape.form if wire is not None else Form.BOOLEAN
-        into[go_name] = _shown(value, None if word.endswith("*") else _ZEROS.get(form))
+        absent = None if word.endswith("*") else _ZEROS.get(form)
+        # A text that is held by pointer may be empty.
+        into[go_name] = "" if value == "" and _is_pointer(item, wire) else _shown(value, absent)
+
+
+def _is_pointer(item: v1.Struct, wire: str | None) -> bool:
+    """Return whether a text is None if it is absent."""
+    return any(
+        member.name == wire and member.default is None for member in structs.fields(type(item))
+    )
 
 
 def _shown(value: object, zero: Any) -> Any:

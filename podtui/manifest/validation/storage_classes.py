@@ -53,9 +53,7 @@ def _fields(item: StorageClass) -> Errors:
             yield too_long("parameters", _MAX_BYTES)
     if item.reclaimPolicy and item.reclaimPolicy not in RECLAIM_POLICIES:
         yield not_supported("reclaimPolicy", item.reclaimPolicy, RECLAIM_POLICIES)
-    if not item.volumeBindingMode:
-        yield required("volumeBindingMode")
-    elif item.volumeBindingMode not in BINDING_MODES:
+    if item.volumeBindingMode not in BINDING_MODES:
         yield not_supported("volumeBindingMode", item.volumeBindingMode, BINDING_MODES)
     for index, term in enumerate(item.allowedTopologies):
         seen = set[str]()

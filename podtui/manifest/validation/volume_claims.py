@@ -131,8 +131,9 @@ def claim_status_update(new: PersistentVolumeClaim, old: PersistentVolumeClaim) 
     for name, text in new.status.capacity.items():
         size = quantity(text)
         if size is None or size < Quantity(0):
-            path = f"status.capacity[{name}]"
-            yield invalid(path, text, "must be a valid resource quantity")
+            shown = text if size is None else size.value()
+            why = "must be a valid resource quantity"
+            yield invalid(f"status.capacity[{name}]", shown, why)
 
 
 def claim_template(template: PersistentVolumeClaimTemplate, path: str) -> Errors:

@@ -345,3 +345,16 @@ def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
     diagnosis = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
     assert (diagnosis.cause, diagnosis.health) == ("Recovering", Health.RESTARTING)
     assert diagnose(Facts(pod=web, now=began + 600, events=(event,))).cause == "Healthy"
+
+
+def test_a_missing_claim_can_be_created_at_home_and_in_a_cluster() -> None:
+    text = '0/1 nodes are available: persistentvolumeclaim "data" not found.'
+    wait = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=text)
+    waits = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(containers=(Container(name="c", image="a:1"),)),
+        status=PodStatus(phase="Pending", conditions=(wait,)),
+    )
+    for in_cluster in (False, True):
+        advice = diagnose(Facts(pod=waits, now=0.0, in_cluster=in_cluster)).advice
+        assert "Create the claim" in advice

@@ -95,13 +95,16 @@ def _prepare_claim_update(
 
 def _with_both_sources(spec: PersistentVolumeClaimSpec) -> PersistentVolumeClaimSpec:
     """Fill ``dataSource`` and ``dataSourceRef`` from each other. A source of a type that only
-    ``dataSourceRef`` may name is dropped."""
+    ``dataSourceRef`` may name, and a reference to another namespace, is dropped."""
     source, ref = spec.dataSource, spec.dataSourceRef
+    if ref is not None and ref.namespace:
+        # Only an alpha feature reads objects of other namespaces.
+        ref = None
     if source is not None and ref is None:
         if (source.apiGroup, source.kind) not in (_OF_A_CLAIM, _OF_A_SNAPSHOT):
             return structs.replace(spec, dataSource=None)
         ref = TypedObjectReference(apiGroup=source.apiGroup, kind=source.kind, name=source.name)
-    elif ref is not None and source is None and not ref.namespace:
+    elif ref is not None and source is None:
         source = TypedLocalObjectReference(apiGroup=ref.apiGroup, kind=ref.kind, name=ref.name)
     return structs.replace(spec, dataSource=source, dataSourceRef=ref)
 

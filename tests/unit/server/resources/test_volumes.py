@@ -125,8 +125,8 @@ async def test_tables(api: aiohttp.ClientSession) -> None:
             VOLUMES,
             {"metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "1Gi"}}},
             (
-                'PersistentVolume "pv" is invalid: [spec.accessModes: Required value,'
-                " spec: Required"
+                'PersistentVolume "pv" is invalid: [spec.accessModes: Required value, spec:'
+                " Required"
                 " value: must specify a volume type]"
             ),
         ),
@@ -144,9 +144,25 @@ async def test_tables(api: aiohttp.ClientSession) -> None:
             VOLUMES,
             volume(local={"path": "/a"}),
             (
-                'PersistentVolume "pv" is invalid: spec.local: Forbidden: may not specify'
-                " more than 1"
+                'PersistentVolume "pv" is invalid: spec.local: Forbidden: may not specify more'
+                " than 1"
                 " volume type"
+            ),
+        ),
+        (
+            VOLUMES,
+            volume(capacity={"storage": "1", "cpu": "1"}),
+            (
+                'PersistentVolume "pv" is invalid: spec.capacity: Unsupported value:'
+                ' {"cpu":"1","storage":"1"}: supported values: "storage"'
+            ),
+        ),
+        (
+            CLASSES,
+            {"metadata": {"name": "c"}, "provisioner": "p", "volumeBindingMode": ""},
+            (
+                'StorageClass.storage.k8s.io "c" is invalid: volumeBindingMode: Unsupported value:'
+                ' "": supported values: "Immediate", "WaitForFirstConsumer"'
             ),
         ),
         (
@@ -158,12 +174,12 @@ async def test_tables(api: aiohttp.ClientSession) -> None:
             CLASSES,
             {"metadata": {"name": "c"}, "provisioner": "a b", "volumeBindingMode": "Late"},
             (
-                'StorageClass.storage.k8s.io "c" is invalid: [provisioner: Invalid value:'
-                ' "a b": name part must'
-                " consist of alphanumeric characters, '-', '_' or '.', and must start and"
-                " end with an"
-                " alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc',"
-                " regex used for"
+                'StorageClass.storage.k8s.io "c" is invalid: [provisioner: Invalid value: "a'
+                ' b": name part must'
+                " consist of alphanumeric characters, '-', '_' or '.', and must start and end"
+                " with an"
+                " alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex"
+                " used for"
                 " validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'), volumeBindingMode:"
                 ' Unsupported value: "Late": supported values: "Immediate", "WaitForFirstConsumer"]'
             ),
@@ -231,11 +247,11 @@ async def test_changes_of_a_bound_claim(api: aiohttp.ClientSession, served: Serv
     assert await change(accessModes=["ReadWriteMany"]) == (
         422,
         (
-            'PersistentVolumeClaim "data" is invalid: spec: Forbidden: spec is immutable'
-            " after creation"
+            'PersistentVolumeClaim "data" is invalid: spec: Forbidden: spec is immutable after'
+            " creation"
             " except resources.requests and volumeAttributesClassName for bound claims\n"
-            '@@ -1,6 +1,6 @@\n {\n  "AccessModes": [\n-  "ReadWriteOnce"\n+ '
-            ' "ReadWriteMany"\n  ],\n'
+            '@@ -1,6 +1,6 @@\n {\n  "AccessModes": [\n-  "ReadWriteOnce"\n+  "ReadWriteMany"\n '
+            " ],\n"
             '  "Selector": null,\n  "Resources": {\n'
         ),
     )
@@ -263,3 +279,18 @@ async def test_the_two_fields_of_a_data_source(api: aiohttp.ClientSession) -> No
     assert "dataSource" not in created["spec"]
     _, created = await call(api, "POST", CLAIMS, claim("c", dataSourceRef=unknown))
     assert created["spec"]["dataSource"] == unknown
+    elsewhere = {**unknown, "namespace": "other"}
+    _, created = await call(api, "POST", CLAIMS, claim("d", dataSourceRef=elsewhere))
+    assert created["spec"].keys().isdisjoint({"dataSource", "dataSourceRef"})
+
+
+async def test_the_class_of_a_claim_without_a_class_is_immutable(
+    api: aiohttp.ClientSession,
+) -> None:
+    await call(api, "POST", CLAIMS, claim(storageClassName=""))
+    await call(api, "POST", CLAIMS, claim("open"))
+    patch = {"spec": {"storageClassName": "q"}}
+    code, answer = await call(api, "PATCH", f"{CLAIMS}/data", patch, **MERGE)
+    assert code == 422
+    assert '- "StorageClassName": "",\n+ "StorageClassName": "q",\n' in answer["message"]
+    assert (await call(api, "PATCH", f"{CLAIMS}/open", patch, **MERGE))[0] == 200
