@@ -128,8 +128,8 @@ async def test_containers_get_the_defaults(api: aiohttp.ClientSession) -> None:
             {"limits": {"cpu": "2", "memory": "1Gi"}},
             (
                 "[maximum cpu usage per Container is 500m, but limit is 2, maximum memory usage per"
-                " Container is 256Mi, but limit is 1Gi, maximum cpu usage per Pod is 1, but limit is"
-                " 2]"
+                " Container is 256Mi, but limit is 1Gi, maximum cpu usage per Pod is 1, but"
+                " limit is 2]"
             ),
         ),
         (
@@ -234,9 +234,9 @@ async def test_a_new_quota_has_no_status_and_no_generation(api: aiohttp.ClientSe
         (
             {"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort"]},
             (
-                '[spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: unsupported scope applied'
-                ' to resource, spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting'
-                " scopes]"
+                '[spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: unsupported scope'
+                ' applied to resource, spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]:'
+                " conflicting scopes]"
             ),
         ),
         (
@@ -247,8 +247,8 @@ async def test_a_new_quota_has_no_status_and_no_generation(api: aiohttp.ClientSe
                 },
             },
             (
-                "spec.scopeSelector.matchExpressions.values: Required value: must be at least one value"
-                " when `operator` is 'In' or 'NotIn' for scope selector"
+                "spec.scopeSelector.matchExpressions.values: Required value: must be at least one"
+                " value when `operator` is 'In' or 'NotIn' for scope selector"
             ),
         ),
     ],
