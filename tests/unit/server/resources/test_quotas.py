@@ -172,6 +172,17 @@ async def test_the_storage_of_claims_is_limited(api: aiohttp.ClientSession) -> N
     )
 
 
+async def test_a_resize_keeps_the_limits(api: aiohttp.ClientSession) -> None:
+    await call(api, "POST", PODS, pod("a", {"requests": {"cpu": "100m"}}))
+    await call(api, "POST", LIMITS, limits("lr", {"type": "Container", "min": {"cpu": "10m"}}))
+    smaller = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1m"}}}]}}
+    code, answer = await call(api, "PATCH", f"{PODS}/a/resize", smaller, **STRATEGIC)
+    assert (code, answer["message"]) == (
+        403,
+        'pods "a" is forbidden: minimum cpu usage per Container is 10m, but request is 1m',
+    )
+
+
 def claim(size: str, name: str = "c") -> dict[str, Any]:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
     return {"metadata": {"name": name}, "spec": spec}
