@@ -212,8 +212,8 @@ def test_a_file_with_unserved_kinds_is_applied_in_part(agent: KubectlAgent, vers
     for words in (
         'no matches for kind "PodTemplate" in version "v1"',
         'no matches for kind "Widget" in version "example.com/v1"',
-        'The Service "x" is invalid: spec.ports: Required value',
-        'The Deployment "x" is invalid',
+        'Service "x" is invalid: spec.ports: Required value',
+        'Deployment.apps "x" is invalid: [spec.selector: Required value',
     ):
         assert words in done.stderr
     # kubectl prunes objects of a list of kinds of its own.
