@@ -74,6 +74,8 @@ class RequestLimits:
             log.debug("the client of %s did not read the response", request.path)
             if request.transport is not None:
                 request.transport.abort()
+        except ConnectionError:
+            log.debug("the client of %s disconnected before the response", request.path)
         return response
 
     @web.middleware

@@ -27,10 +27,12 @@ from podtui.server.transport.unix import CONNECTION_LIMITS
 LIST = "/api/v1/pods"
 ECHO = "/apis/example.org/v1/echoes"
 WAIT = "/apis/example.org/v1/waits"
+LOST = "/apis/example.org/v1/losses"
 
 
 class Handlers:
-    """``echo`` returns the length of the body, ``wait`` answers when released."""
+    """``echo`` returns the length of the body, ``wait`` answers when released, ``lose`` after the
+    connection is closed."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -44,8 +46,14 @@ class Handlers:
         await self.go.wait()
         return web.Response(text="gone")
 
+    async def lose(self, request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response(text="lost")
+
     def options(self, **limits: Any) -> dict[str, Any]:
         routes = [
+            web.get(LOST, self.lose),
             web.post(ECHO, self.echo),
             web.get(WAIT, self.wait),
             web.get(f"{WAIT}/x/log", self.wait),
@@ -286,6 +294,19 @@ async def test_a_client_has_a_time_limit_to_read_a_list(tmp_path: Path, handlers
         writer = await silent(world, LIST)
         await until_disconnected(world)
         writer.transport.abort()
+
+
+async def test_a_client_that_disconnects_before_its_response_is_no_error(
+    tmp_path: Path, handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with tls_world(tmp_path, **handlers.options()) as world:
+        with caplog.at_level(logging.DEBUG):
+            async with world.client() as client:
+                with pytest.raises(aiohttp.ServerDisconnectedError):
+                    await client.get(LOST)
+            await until_disconnected(world)
+        assert f"the client of {LOST} disconnected before the response" in caplog.text
+        assert "Traceback" not in caplog.text
 
 
 async def test_a_stream_waits_a_limited_time_for_its_client(
