@@ -228,8 +228,10 @@ async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     for mode in ("background", "terminal"):
         command = {"name": "gone", "mode": mode, "command": ["no-such-program"], "key": "ctrl+g"}
         async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
+            rows = main(app).pods.table.set.rows
+            await wait_for(pilot, lambda rows=rows: bool(rows), "a selected pod")
             await pilot.press("ctrl+g")
-            await wait_for(pilot, lambda app=app: notices(app), "the word")
+            await wait_for(pilot, lambda app=app: notices(app), "the notice")
             assert notices(app)[0].endswith("no-such-program: command not found")
 
 
