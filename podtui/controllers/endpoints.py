@@ -256,8 +256,8 @@ def _fill(
     missing = {_identity(endpoint): endpoint for endpoint in endpoints}
     contents: list[tuple[EndpointSlice, list[Endpoint]]] = []
     for item in existing:
-        found = [missing.pop(_identity(old), None) for old in item.endpoints]
-        contents.append((item, [endpoint for endpoint in found if endpoint is not None]))
+        kept = [missing.pop(_identity(old), None) for old in item.endpoints]
+        contents.append((item, [endpoint for endpoint in kept if endpoint is not None]))
     rest = list(missing.values())
     # Slices that change anyway take the rest, the fullest first; then one other, if it has room.
     changed = [(old, new) for old, new in contents if new and list(old.endpoints) != new]
@@ -338,8 +338,8 @@ def repack(subsets: Iterable[EndpointSubset]) -> tuple[EndpointSubset, ...]:
             uid = address.targetRef.uid if address.targetRef is not None else ""
             key = (address.ip, uid)
             ports_by_address.setdefault(key, set()).update(subset.ports)
-            known = addresses.get(key)
-            addresses[key] = (address, ready or (known is not None and known[1]))
+            earlier = addresses.get(key)
+            addresses[key] = (address, ready or (earlier is not None and earlier[1]))
     groups: defaultdict[tuple[v1.EndpointPort, ...], list[tuple[EndpointAddress, bool]]]
     groups = defaultdict(list)
     for key in sorted(addresses):

@@ -129,8 +129,8 @@ class RevisionControl:
 
     async def claimed(self, owner: Owner) -> list[ControllerRevision]:
         """Adopt and release revisions; return those of the owner in order."""
-        found = self._cache.claimable(ControllerRevision, owner)
-        claimed = claim(owner, owner.spec.selector, found)
+        revisions = self._cache.claimable(ControllerRevision, owner)
+        claimed = claim(owner, owner.spec.selector, revisions)
         return in_order(await apply_claim(self._writer, ControllerRevision, owner, claimed))
 
     async def create(

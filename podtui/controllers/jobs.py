@@ -83,8 +83,8 @@ class JobController:
     async def _sync(self, job: Job) -> float | None:
         now, uid, key = self._clock.now(), job.metadata.uid, own_key_of(job)
         pods = await self._claimed(job)
-        known, back_off = self._back_offs.get(key, ("", BackOff()))
-        progress = observe(job, pods, back_off if known == uid else BackOff(), now)
+        back_off_uid, back_off = self._back_offs.get(key, ("", BackOff()))
+        progress = observe(job, pods, back_off if back_off_uid == uid else BackOff(), now)
         steps = plan(progress, now)
         error, deleted, created = await self._carry_out(steps, job)
         if error is not None:

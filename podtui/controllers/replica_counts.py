@@ -62,7 +62,7 @@ def samples(
     metrics: Iterable[PodMetrics], resource: str, container: str, window: timedelta
 ) -> dict[str, Sample]:
     """Return the use of pods, or of one of their containers, by the names of the pods."""
-    found: dict[str, Sample] = {}
+    by_pod: dict[str, Sample] = {}
     for item in metrics:
         usages = [
             each.usage.get(resource) for each in item.containers if container in ("", each.name)
@@ -70,8 +70,8 @@ def samples(
         time = parse_time(item.timestamp)
         values = [milli_value(usage) for usage in usages if usage is not None]
         if usages and len(values) == len(usages) and time is not None:
-            found[item.metadata.name] = Sample(sum(values), time, window)
-    return found
+            by_pod[item.metadata.name] = Sample(sum(values), time, window)
+    return by_pod
 
 
 class Proposal(NamedTuple):
@@ -226,8 +226,8 @@ def by_utilization(
         lambda uses: percent_of(uses) / target,
         full,
     )
-    known = [use for name, use in values.items() if name in requests]
-    return Proposal(replicas, sum(known) // len(known), percent)
+    measured = [use for name, use in values.items() if name in requests]
+    return Proposal(replicas, sum(measured) // len(measured), percent)
 
 
 def request_of(pod: Pod, resource: str, container: str) -> int:

@@ -410,8 +410,8 @@ class StatefulSetController:
             update, collisions = await self._revisions.create(
                 stateful_set, next_number(history), collisions, HASH_LABEL
             )
-        known = {item.metadata.name: item for item in history}
-        current = known.get(status.currentRevision, update)
+        revisions = {item.metadata.name: item for item in history}
+        current = revisions.get(status.currentRevision, update)
         return Revisions(_revision(current), _revision(update), collisions or 0)
 
     async def _report(self, stateful_set: StatefulSet, status: StatefulSetStatus) -> None:

@@ -40,7 +40,9 @@ class Resolved:
 class _Sources:
     """What is known of a pod's volumes: their sources, and since when they are missing."""
 
-    found: dict[str, HostPathVolumeSource] = field(default_factory=dict[str, HostPathVolumeSource])
+    by_volume: dict[str, HostPathVolumeSource] = field(
+        default_factory=dict[str, HostPathVolumeSource]
+    )
     missing: dict[str, float] = field(default_factory=dict[str, float])
 
 
@@ -63,7 +65,7 @@ class Claims:
         sources = self._pods.setdefault(pod.metadata.uid, _Sources())
         failures: dict[str, str] = {}
         for volume, claim in claims.items():
-            if volume in sources.found:
+            if volume in sources.by_volume:
                 continue
             try:
                 source = await self._find(self._source, pod, volume, claim, started=started)
@@ -72,9 +74,9 @@ class Claims:
                 early = self._clock.monotonic() - since < QUIET_SECONDS
                 failures[volume] = "" if early else str(error)
             else:
-                sources.found[volume] = source
+                sources.by_volume[volume] = source
                 sources.missing.pop(volume, None)
-        return Resolved(_with_sources(pod, sources.found), failures)
+        return Resolved(_with_sources(pod, sources.by_volume), failures)
 
     def forget(self, uid: str) -> None:
         self._pods.pop(uid, None)

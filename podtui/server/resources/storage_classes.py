@@ -61,8 +61,8 @@ async def admitted_claim(item: PersistentVolumeClaim, records: Records) -> Persi
 
 async def class_of(item: PersistentVolumeClaim, records: Records) -> StorageClass | None:
     name = class_of_claim(item)
-    found = await records.get("storageclasses", "", name) if name else None
-    return found if isinstance(found, StorageClass) else None
+    storage_class = await records.get("storageclasses", "", name) if name else None
+    return storage_class if isinstance(storage_class, StorageClass) else None
 
 
 def check_expansion(
