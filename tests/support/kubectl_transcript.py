@@ -74,6 +74,9 @@ def differences(
         if "--attach" in command:
             # A short container may end before kubectl attaches; kubectl then prints its log.
             lines = [line for line in lines if not line.startswith("warning: couldn't attach")]
+        if command[:2] == ["logs", "-l"] and len(command) == 3:
+            # kubectl orders pods that ended in the same second at random.
+            lines.sort()
         if "--prefix" in command:
             # kubectl reads the logs of several containers in random order.
             lines.sort(key=lambda line: line.partition("] ")[0])
