@@ -8,6 +8,7 @@ from typing import Final, cast
 from msgspec import structs
 
 from podtui.agent.kubelet_fields import MANAGER, as_created, with_status
+from podtui.api.objects import Object
 from podtui.api.times import rfc3339, rfc3339_micros
 from podtui.api.v1 import (
     ConfigMap,
@@ -31,7 +32,7 @@ from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.resources.field_managers import managed
 from podtui.server.status import StatusError
 from podtui.store.protocol import Records, WatchType
-from podtui.store.resources import Object, Resource
+from podtui.store.resources import Resource
 
 LEASES: Final = "kube-node-lease"
 _RESOURCES: Final[Mapping[DocumentKind, Resource]] = {

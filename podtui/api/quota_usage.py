@@ -1,4 +1,4 @@
-"""What objects use of ResourceQuotas: the amounts by resource name, and the scopes that they match.
+"""The usage that an object adds to a ResourceQuota, by resource name, and the scopes it matches.
 
 Pods, Services and PersistentVolumeClaims use resources of their own; of every other namespaced kind
 only the number of objects counts, as ``count/PLURAL.GROUP``. Events are not counted.

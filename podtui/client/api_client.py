@@ -12,6 +12,7 @@ import msgspec
 
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
+from podtui.api.objects import T
 from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
 from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
@@ -27,7 +28,6 @@ from podtui.client.protocol import (
     LogQuery,
     PortForward,
     RemoteSession,
-    T,
 )
 from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError

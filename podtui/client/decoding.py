@@ -19,6 +19,7 @@ from podtui.api.lenient import lenient_decode
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
 from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.objects import Object, T
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
@@ -42,7 +43,6 @@ from podtui.api.v1 import (
     Service,
     ServiceAccount,
 )
-from podtui.client.protocol import Object, T
 from podtui.errors import ApiError
 
 Decoded = TypeVar("Decoded")
@@ -85,7 +85,7 @@ class Versioned(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ObjectKind:
-    """How the API names a type of objects, and how they are decoded."""
+    """The API version, the plural and the decoder of a type of objects."""
 
     struct: type[Object]
     api_version: str

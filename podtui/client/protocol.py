@@ -8,85 +8,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from msgspec import Struct
 
-from podtui.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
-from podtui.api.autoscaling import HorizontalPodAutoscaler
-from podtui.api.batch import CronJob, Job
-from podtui.api.discovery import EndpointSlice
-from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun, Timeline
-from podtui.api.local import Manifest, NodeMetrics, PodMetrics
-from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
-from podtui.api.policy import PodDisruptionBudget
-from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from podtui.api.scheduling import PriorityClass
-from podtui.api.storage import StorageClass
+from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.objects import Object, T
 from podtui.api.v1 import (
-    ConfigMap,
-    Endpoints,
     EphemeralContainer,
-    Event,
-    Lease,
-    LimitRange,
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
-    ReplicationController,
-    ResourceQuota,
-    RuntimeClass,
-    Secret,
-    Service,
-    ServiceAccount,
 )
 
 if TYPE_CHECKING:
     from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 
 Output = tuple[Literal["stdout", "stderr"], bytes]
-Object = (
-    Pod
-    | Node
-    | Event
-    | Namespace
-    | ConfigMap
-    | Secret
-    | Service
-    | ServiceAccount
-    | Endpoints
-    | Lease
-    | LimitRange
-    | PersistentVolume
-    | PersistentVolumeClaim
-    | ReplicationController
-    | ResourceQuota
-    | RuntimeClass
-    | ControllerRevision
-    | DaemonSet
-    | Deployment
-    | ReplicaSet
-    | StatefulSet
-    | HorizontalPodAutoscaler
-    | CronJob
-    | Job
-    | EndpointSlice
-    | Ingress
-    | IngressClass
-    | NetworkPolicy
-    | PodDisruptionBudget
-    | ClusterRole
-    | ClusterRoleBinding
-    | Role
-    | RoleBinding
-    | PriorityClass
-    | StorageClass
-    | Manifest
-    | Timeline
-)
-T = TypeVar("T", bound=Object)
 NO_END_OF_INPUT: Final = (
     "this server cannot close the standard input of a command; Kubernetes 1.30 and newer can"
 )

@@ -127,7 +127,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What was recommended and done to one target. A restart of the agent ends it."""
+    """The recommendations for one target, and its changes. Lost when the agent restarts."""
 
     recommendations: tuple[Recommendation, ...] = ()
     changes: tuple[Change, ...] = ()

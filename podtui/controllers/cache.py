@@ -15,8 +15,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference
-from podtui.client.protocol import Changed, Delta, Lost, Object, Removed, Synced
+from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)

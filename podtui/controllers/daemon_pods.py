@@ -43,7 +43,7 @@ _TOLERATED_ON_HOST_NETWORK: Final = ("network-unavailable", "NoSchedule")
 
 
 class Fit(Enum):
-    """Whether daemon pods are on a node: a taint may keep new ones away, and spare running ones."""
+    """The fit of a node for a daemon pod. A taint can refuse new pods and let running ones stay."""
 
     RUNS = "runs"
     STAYS = "stays"

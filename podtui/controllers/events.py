@@ -6,11 +6,11 @@ import asyncio
 import logging
 from typing import Final, Literal
 
+from podtui.api.objects import Object
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference
 from podtui.client.api_client import ApiClient
 from podtui.client.decoding import kind_of
-from podtui.client.protocol import Object
 from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.events.correlator import Correlator

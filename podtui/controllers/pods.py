@@ -9,12 +9,12 @@ from typing import Final, Generic
 
 from msgspec import structs
 
+from podtui.api.objects import Object
 from podtui.api.pods import is_true
 from podtui.api.selectors import labels_match
 from podtui.api.times import parse_time
 from podtui.api.v1 import LabelSelector, ObjectMeta, OwnerReference, Pod, PodTemplateSpec
 from podtui.client.decoding import kind_of
-from podtui.client.protocol import Object
 from podtui.controllers.cache import T, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents, EventType

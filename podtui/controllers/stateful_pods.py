@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.apps import StatefulSet
+from podtui.api.objects import Object
 from podtui.api.v1 import (
     OwnerReference,
     PersistentVolumeClaim,
@@ -21,7 +22,6 @@ from podtui.api.v1 import (
     PodTemplateSpec,
     Volume,
 )
-from podtui.client.protocol import Object
 from podtui.controllers.history import REVISION_LABEL
 from podtui.controllers.pods import owner_reference, pod_of_template
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
+from podtui.api.objects import T
 from podtui.api.v1 import Binding, Event, Pod
 from podtui.client.api_client import ApiClient
-from podtui.client.protocol import Delta, T
+from podtui.client.protocol import Delta
 
 
 class SchedulerApi(Protocol):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from podtui.api.objects import Object
 from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
 from podtui.api.v1 import (
@@ -19,7 +20,7 @@ from podtui.api.v1 import (
     PersistentVolumeClaim,
     Pod,
 )
-from podtui.client.protocol import Changed, Lost, Object, Removed, Synced
+from podtui.client.protocol import Changed, Lost, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
 from podtui.scheduler.api import SchedulerApi

@@ -30,10 +30,11 @@ from typing import Any, Final, TypeGuard
 import msgspec
 
 from podtui import __version__
+from podtui.api.objects import Object
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.private_files import open_private
-from podtui.store.resources import RESOURCES, Key, Object, Resource
+from podtui.store.resources import RESOURCES, Key, Resource
 
 log = logging.getLogger(__name__)
 

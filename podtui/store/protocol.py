@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from podtui.store.resources import Key, Object, Resource, T
+from podtui.api.objects import Object, T
+from podtui.store.resources import Key, Resource
 
 
 class WatchType(StrEnum):

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
+from podtui.api.objects import Object, T
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
@@ -26,7 +27,7 @@ from podtui.errors import AlreadyExists, NotFound, PodtuiError, StoreGone
 from podtui.store.database import Loaded, RecordRow, Writer, load
 from podtui.store.history import History
 from podtui.store.protocol import Change, RecordList, WatchType
-from podtui.store.resources import RESOURCES, Key, Object, Resource, T
+from podtui.store.resources import RESOURCES, Key, Resource
 
 EVENTS_LIMIT = 10_000
 _RESTART_GAP = 1 << 20

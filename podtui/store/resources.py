@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from podtui.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.autoscaling import HorizontalPodAutoscaler
@@ -13,6 +13,7 @@ from podtui.api.discovery import EndpointSlice
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
 from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.objects import Object
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
@@ -36,46 +37,6 @@ from podtui.api.v1 import (
     ServiceAccount,
 )
 
-Object = (
-    Pod
-    | Node
-    | Event
-    | Namespace
-    | ConfigMap
-    | Secret
-    | Service
-    | ServiceAccount
-    | Lease
-    | RuntimeClass
-    | ControllerRevision
-    | DaemonSet
-    | Deployment
-    | ReplicaSet
-    | StatefulSet
-    | HorizontalPodAutoscaler
-    | CronJob
-    | Job
-    | Endpoints
-    | LimitRange
-    | PersistentVolume
-    | PersistentVolumeClaim
-    | ReplicationController
-    | ResourceQuota
-    | EndpointSlice
-    | Ingress
-    | IngressClass
-    | NetworkPolicy
-    | PodDisruptionBudget
-    | ClusterRole
-    | ClusterRoleBinding
-    | Role
-    | RoleBinding
-    | PriorityClass
-    | StorageClass
-    | Manifest
-    | Timeline
-)
-T = TypeVar("T", bound=Object)
 Resource = Literal[
     "pods",
     "nodes",

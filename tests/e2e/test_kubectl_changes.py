@@ -146,13 +146,13 @@ def test_attach_and_exec_pass_input_on(agent: KubectlAgent) -> None:
 
 
 def test_metadata(agent: KubectlAgent) -> None:
-    found = differences(agent, "metadata", editor="sed -i s/first/edited/")
-    assert not found, found
+    changes = differences(agent, "metadata", editor="sed -i s/first/edited/")
+    assert not changes, changes
 
 
 def test_lifecycle(agent: KubectlAgent) -> None:
-    found = differences(agent, "lifecycle")
-    assert not found, found
+    changes = differences(agent, "lifecycle")
+    assert not changes, changes
 
 
 def owned(agent: KubectlAgent, owner: str, name: str) -> None:

@@ -56,8 +56,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
 
 
 def test_a_session_is_that_of_a_real_cluster(agent: KubectlAgent) -> None:
-    found = differences(agent, "jobs")
-    assert not found, found
+    changes = differences(agent, "jobs")
+    assert not changes, changes
 
 
 def test_a_job_ends_by_its_deadline_and_is_removed(agent: KubectlAgent) -> None:

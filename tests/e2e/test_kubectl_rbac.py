@@ -60,8 +60,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
 
 
 def test_a_session_is_that_of_a_real_cluster(agent: KubectlAgent) -> None:
-    found = differences(agent, "rbac")
-    assert not found, found
+    changes = differences(agent, "rbac")
+    assert not changes, changes
 
 
 def test_an_aggregated_role_follows_the_roles_that_it_selects(agent: KubectlAgent) -> None:

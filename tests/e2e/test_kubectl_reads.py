@@ -78,13 +78,13 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
 @pytest.mark.parametrize("transcript", ["get", "logs", "cluster"])
 def test_output(agent: KubectlAgent, transcript: str, version: str) -> None:
     lacking = LACKING.get(version, ())
-    found = differences(agent, transcript, version=version, without=lacking)
-    assert not found, found
+    changes = differences(agent, transcript, version=version, without=lacking)
+    assert not changes, changes
 
 
 def test_output_of_the_newest_kubectl(agent: KubectlAgent) -> None:
-    found = differences(agent, "newest")
-    assert not found, found
+    changes = differences(agent, "newest")
+    assert not changes, changes
 
 
 def test_usage(agent: KubectlAgent) -> None:

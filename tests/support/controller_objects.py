@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference, Pod, PodSpec
-from podtui.client.protocol import Object
 from podtui.controllers.cache import Cache
 
 SPEC = PodSpec(containers=())

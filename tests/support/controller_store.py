@@ -9,11 +9,11 @@ from typing import Any, cast
 import msgspec
 from msgspec import structs
 
+from podtui.api.objects import Object
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.client.api_client import Propagation
 from podtui.client.decoding import kind_of
-from podtui.client.protocol import Object
 from podtui.clock import Clock
 from podtui.controllers.cache import Cache, T
 from podtui.errors import ApiError

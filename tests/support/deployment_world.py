@@ -151,8 +151,8 @@ class DeploymentWorld:
         """Return status, reason and message; empty texts if the condition is absent."""
         status = self.deployment.status
         absent = DeploymentCondition(type=name, status="")
-        found = next((c for c in status.conditions if c.type == name), absent)
-        return found.status, found.reason, found.message
+        condition = next((c for c in status.conditions if c.type == name), absent)
+        return condition.status, condition.reason, condition.message
 
     # --- what happens
 

@@ -65,7 +65,7 @@ def differences(
 ) -> str:
     """Run the commands of a transcript, except ``without``; return the lines that differ, with
     their commands."""
-    found: list[str] = []
+    differing: list[str] = []
     for command, expected in steps((TRANSCRIPTS / f"{transcript}.txt").read_text()):
         if shlex.join(command) in without:
             continue
@@ -84,5 +84,5 @@ def differences(
             lines.append(f"[{done.returncode}]")
         if lines != expected:
             changes = [*unified_diff(expected, lines, lineterm="", n=0)][2:]
-            found += [f"$ {shlex.join(command)}", *changes]
-    return "\n".join(found)
+            differing += [f"$ {shlex.join(command)}", *changes]
+    return "\n".join(differing)

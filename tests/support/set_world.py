@@ -15,10 +15,10 @@ import msgspec
 from msgspec import structs
 
 from podtui.api.apps import ControllerRevision, DaemonSet, StatefulSet
+from podtui.api.objects import Object
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Node, PersistentVolumeClaim, Pod, PodCondition, PodTemplateSpec
 from podtui.client.api_client import Propagation
-from podtui.client.protocol import Object
 from podtui.controllers.cache import Cache, Kind, T
 from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.events import ControllerEvents, EventType

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from aiohttp import web
 from msgspec import structs
 
+from podtui.api.objects import Object
 from podtui.api.rbac import (
     ClusterRole,
     ClusterRoleBinding,
@@ -28,7 +29,7 @@ from podtui.api.rbac import (
 from podtui.server.auth.attributes import Attributes
 from podtui.server.auth.users import MASTERS, User, service_account_name
 from podtui.store.protocol import Records
-from podtui.store.resources import Object, Resource
+from podtui.store.resources import Resource
 from podtui.text.go_format import aggregated, quoted
 
 GROUP: Final = "rbac.authorization.k8s.io"

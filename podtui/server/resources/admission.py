@@ -14,6 +14,7 @@ from typing import Final, cast
 from msgspec import structs
 
 from podtui.api.networking import Ingress
+from podtui.api.objects import Object, T
 from podtui.api.pod_resources import in_unit, request_amounts
 from podtui.api.pods import is_mirror
 from podtui.api.quantity import Quantity, parse_quantity
@@ -71,7 +72,6 @@ from podtui.server.resources.strategies.strategy import unchanged
 from podtui.server.resources.strategies.volumes import transition_time
 from podtui.server.status import StatusError, forbidden, not_found, submitted_name
 from podtui.store.protocol import Records
-from podtui.store.resources import Object, T
 
 DEFAULT_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"

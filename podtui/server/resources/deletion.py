@@ -11,12 +11,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, cast
 
+from podtui.api.objects import Object, T
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import DeleteOptions
 from podtui.errors import NotFound
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Records
-from podtui.store.resources import Object, Resource, T
+from podtui.store.resources import Resource
 
 FOREGROUND: Final = "foregroundDeletion"
 """The finalizer of an object that stays until its dependents are deleted."""

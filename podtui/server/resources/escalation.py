@@ -13,13 +13,13 @@ from typing import Final
 from aiohttp import web
 from msgspec import structs
 
+from podtui.api.objects import Object
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding
 from podtui.server.auth.access import ATTRIBUTES, USER
 from podtui.server.auth.attributes import Attributes
 from podtui.server.auth.rbac import AUTHORIZER, GROUP, Policy, described, go_list, missing_rules
 from podtui.server.auth.users import MASTERS, User
 from podtui.server.status import bad_request, forbidden, not_found
-from podtui.store.resources import Object
 from podtui.text.go_format import aggregated, quoted
 
 Check = Callable[[Object, Object | None], None]

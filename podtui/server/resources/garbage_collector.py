@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference
 from podtui.clock import Clock
 from podtui.errors import NotFound
@@ -23,7 +24,6 @@ from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, 
 from podtui.server.resources.resource import AnyResource
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Change, Records, WatchType
-from podtui.store.resources import Object
 from podtui.store.resources import Resource as RecordName
 
 log = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from podtui.api.objects import Object
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
 from podtui.api.v1 import (
@@ -41,7 +42,7 @@ from podtui.server.resources.strategies.namespaces import (
     new_namespace,
 )
 from podtui.store.protocol import Change, Records, WatchType
-from podtui.store.resources import Object, Resource
+from podtui.store.resources import Resource
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from podtui.api import fields as facts
+from podtui.api.objects import T
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ManagedFieldsEntry, StatusCause, StatusDetails
 from podtui.clock import Clock
@@ -25,7 +26,6 @@ from podtui.server.resources.options import WriteOptions
 from podtui.server.resources.resource import Resource
 from podtui.server.resources.strategies.strategy import with_meta, with_meta_of
 from podtui.server.status import StatusError, bad_request
-from podtui.store.resources import T
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
+from podtui.api.objects import Object
 from podtui.api.pod_resources import Amounts
 from podtui.api.quantity import Quantity
 from podtui.api.quota_usage import (
@@ -36,7 +37,6 @@ from podtui.errors import NotFound
 from podtui.server.resources.resource import AnyResource
 from podtui.server.status import StatusError, forbidden
 from podtui.store.protocol import Records
-from podtui.store.resources import Object
 
 _UPDATES = {
     "pods": ("", "resize"),

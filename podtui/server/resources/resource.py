@@ -9,11 +9,12 @@ from typing import Any, Generic, TypeAlias
 
 import msgspec
 
+from podtui.api.objects import T
 from podtui.server.encoding.decoding import Tree
 from podtui.server.resources import table
 from podtui.server.resources.objects import ApiObject, encode, encode_in_list
 from podtui.server.resources.strategies.strategy import Strategy
-from podtui.store.resources import RESOURCES, T
+from podtui.store.resources import RESOURCES
 from podtui.store.resources import Resource as RecordName
 
 _IDENTITY = ("metadata.name", "metadata.namespace")

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from msgspec import structs
 
+from podtui.api.objects import T
 from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Namespace, ObjectMeta, PersistentVolume, PersistentVolumeClaim
@@ -20,7 +21,6 @@ from podtui.server.resources.field_managers import API_SERVER, managed
 from podtui.server.resources.strategies.strategy import with_meta
 from podtui.server.status import forbidden
 from podtui.store.protocol import Records
-from podtui.store.resources import T
 
 STANDARD: Final = "standard"
 PROVISIONER: Final = "podtui.dev/directory"

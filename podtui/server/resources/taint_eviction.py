@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.api.objects import Object
 from podtui.api.selectors import tolerates
 from podtui.api.times import rfc3339
 from podtui.api.v1 import (
@@ -33,7 +34,7 @@ from podtui.server.resources.field_managers import CONTROLLER_MANAGER, managed
 from podtui.server.resources.pod_routes import with_condition
 from podtui.server.resources.strategies.pods import PODS
 from podtui.store.protocol import Change, Records, WatchType
-from podtui.store.resources import Object, Resource
+from podtui.store.resources import Resource
 
 log = logging.getLogger(__name__)
 

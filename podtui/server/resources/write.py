@@ -18,6 +18,7 @@ from aiohttp import web
 from msgspec import structs
 from multidict import CIMultiDict
 
+from podtui.api.objects import T
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
 from podtui.manifest.validation.errors import Errors, FieldError
@@ -45,7 +46,6 @@ from podtui.server.status import (
     json_response,
     warning_headers,
 )
-from podtui.store.resources import T
 
 _STORED: Final = {"nodes": "minions", "replicationcontrollers": "controllers"}
 """The names of resources in the API server's storage, where they differ."""

@@ -18,6 +18,7 @@ import msgspec
 from aiohttp import web
 
 from podtui.api.names import MANIFEST_PATH
+from podtui.api.objects import Object, T
 from podtui.api.pods import is_mirror
 from podtui.api.v1 import (
     DeleteOptions,
@@ -65,7 +66,7 @@ from podtui.server.status import (
     not_found,
 )
 from podtui.store.protocol import Records
-from podtui.store.resources import RESOURCES, Object, T
+from podtui.store.resources import RESOURCES
 from podtui.store.resources import Resource as RecordName
 
 _MAX_NAME_ATTEMPTS: Final = 8

@@ -29,6 +29,7 @@ from podtui.api.autoscaling import (
     ResourceMetricSource,
 )
 from podtui.api.local import ContainerMetrics, PodMetrics
+from podtui.api.objects import Object
 from podtui.api.times import rfc3339
 from podtui.api.v1 import (
     Container,
@@ -42,7 +43,6 @@ from podtui.api.v1 import (
     ReplicationController,
     ResourceRequirements,
 )
-from podtui.client.protocol import Object
 from podtui.controllers.autoscaling import (
     Autoscaler,
     Change,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from controller_objects import cache_of, pod
 from msgspec import structs
 
+from podtui.api.objects import Object
 from podtui.api.v1 import Pod
-from podtui.client.protocol import Object
 
 
 def name_of(item: Object | None) -> str:

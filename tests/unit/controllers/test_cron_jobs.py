@@ -317,6 +317,6 @@ def test_irregular_schedules_find_their_last_time() -> None:
 
 def test_a_day_that_never_comes_is_an_error() -> None:
     schedule = parse_schedule("0 0 31 2 *")
-    found = times(cron())
+    schedule_times = times(cron())
     with pytest.raises(ScheduleError):
-        Times(found.cron, schedule, found.zone).due(NOON, with_deadline=True)
+        Times(schedule_times.cron, schedule, schedule_times.zone).due(NOON, with_deadline=True)

@@ -14,8 +14,8 @@ from msgspec import structs
 from set_world import NAMESPACE, SetWorld, from_fields, node, pod_template, template
 
 from podtui.api.apps import ControllerRevision, DaemonSet, DaemonSetUpdateStrategy
+from podtui.api.objects import Object
 from podtui.api.v1 import Node, ObjectMeta, Pod, PodSpec
-from podtui.client.protocol import Object
 from podtui.controllers.daemon_pods import Fit, fit, node_of, with_tolerations
 from podtui.controllers.daemon_sets import FailedPods
 from podtui.errors import ApiError

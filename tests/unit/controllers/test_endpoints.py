@@ -136,8 +136,8 @@ def test_conditions_of_an_endpoint(
 ) -> None:
     item = service(publishNotReadyAddresses=published)
     (only,) = created(item, pod(1, ready=ready, deleted=deleted))
-    found = only.endpoints[0].conditions
-    assert (found.ready, found.serving, found.terminating) == conditions
+    actual = only.endpoints[0].conditions
+    assert (actual.ready, actual.serving, actual.terminating) == conditions
 
 
 def test_a_slice_looks_like_a_real_one() -> None:
@@ -246,9 +246,9 @@ class World:
 
     @property
     def endpoints(self) -> Endpoints:
-        found = self.cache.get(Endpoints, *KEY)
-        assert found is not None
-        return found
+        endpoints = self.cache.get(Endpoints, *KEY)
+        assert endpoints is not None
+        return endpoints
 
     def addresses(self) -> list[str]:
         return sorted(e.addresses[0] for item in self.slices for e in item.endpoints)
@@ -357,13 +357,13 @@ def test_hand_made_endpoints_are_copied_to_slices() -> None:
     world.sync()
     by_family = {item.addressType: item for item in world.slices}
     assert sorted(by_family) == ["IPv4", "IPv6"]
-    found = by_family["IPv4"]
-    assert found.metadata.labels == {
+    mirrored = by_family["IPv4"]
+    assert mirrored.metadata.labels == {
         SERVICE_NAME: "web",
         MANAGED_BY: "endpointslicemirroring-controller.k8s.io",
     }
-    assert found.metadata.ownerReferences[0].kind == "Endpoints"
-    conditions = found.endpoints[0].conditions
+    assert mirrored.metadata.ownerReferences[0].kind == "Endpoints"
+    conditions = mirrored.endpoints[0].conditions
     assert (conditions.ready, conditions.serving, conditions.terminating) == (True, None, None)
     message = "Skipped 1 invalid IP addresses when mirroring to EndpointSlices"
     assert world.events.texts == [f"Warning InvalidIPAddress: {message}"]

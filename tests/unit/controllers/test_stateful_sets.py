@@ -19,8 +19,8 @@ from podtui.api.apps import (
     StatefulSetPersistentVolumeClaimRetentionPolicy,
     StatefulSetUpdateStrategy,
 )
+from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference, PersistentVolumeClaim, Pod
-from podtui.client.protocol import Object
 from podtui.controllers.stateful_pods import ordinal_of, parent_and_ordinal, revision_of
 from podtui.errors import ApiError, PodtuiError
 

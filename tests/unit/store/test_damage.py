@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from examples import examples
 
+from podtui.api.objects import Object
 from podtui.api.v1 import ConfigMap, Event, Node, ObjectMeta, ObjectReference, Secret
 from podtui.errors import PodtuiError
 from podtui.store import Store
 from podtui.store.database import load
-from podtui.store.resources import Object
 from podtui.store.usage import UsageRow, UsageTable
 from soak.damage import KINDS, damage, write_and_reopen
 

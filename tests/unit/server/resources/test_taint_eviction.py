@@ -11,11 +11,12 @@ from msgspec import structs
 from served import pod
 from virtual_time import VirtualClock, settle
 
+from podtui.api.objects import Object
 from podtui.api.v1 import Event, Node, NodeSpec, ObjectMeta, Pod, Taint, Toleration
 from podtui.manifest.identity import identify
 from podtui.server.resources.taint_eviction import TaintEviction, toleration_seconds
 from podtui.store import Store, open_store
-from podtui.store.resources import Object, Resource
+from podtui.store.resources import Resource
 
 pytestmark = pytest.mark.virtual_time
 
