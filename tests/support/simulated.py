@@ -35,7 +35,9 @@ CONTAINERS = {
         exit_after=0.0, exit_code=1, files={"/dev/termination-log": b"0123456789\n"}
     ),
     "cat /dev/termination-log; exit 1": ends(code=1),
-    "echo filling; exec tail /dev/zero": Behaviour(lines=("filling",), exit_after=0.0, oom=True),
+    "echo filling; tail /dev/zero; sleep 1; exit 137": Behaviour(
+        lines=("filling",), exit_after=0.0, oom=True
+    ),
     "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo; echo '  é tail  '; printf end": ends(
         "one", OutputLine("two", "stderr"), "", "  é tail  ", "end"
     ),
