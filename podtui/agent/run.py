@@ -25,7 +25,7 @@ from podtui import __version__
 from podtui.agent.absent_nodes import AbsentNodes
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
-from podtui.agent.home import HomeTokens, home_ports
+from podtui.agent.home import HomeObjects, HomeTokens, home_ports
 from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
@@ -37,6 +37,7 @@ from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.client.api_client import ApiClient
+from podtui.client.protocol import Follower
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
 from podtui.controllers.manager import AGENT, controller_jobs
@@ -254,14 +255,16 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 jobs["API over TCP"] = partial(
                     serve_tls, settings, runner, pki, point, names, clock, publish_authority
                 )
+            objects = HomeObjects(store)
             if settings.enableScheduler:
                 client = UnixClient(settings.socket_path, clock=clock)
                 stack.push_async_callback(client.close)
-                jobs["scheduler"] = partial(run_scheduler, client, settings, clock)
+                jobs["scheduler"] = partial(run_scheduler, client, objects, settings, clock)
             if settings.enableControllers:
                 manager = UnixClient(settings.socket_path, clock=clock, agent=AGENT)
                 stack.push_async_callback(manager.close)
-                jobs |= controller_jobs(manager, clock, volume_directories(runtime, settings))
+                directories = volume_directories(runtime, settings)
+                jobs |= controller_jobs(manager, objects, clock, directories)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [
@@ -319,9 +322,11 @@ def volume_directories(runtime: Runtime, settings: Settings) -> VolumeDirectorie
     )
 
 
-async def run_scheduler(client: ApiClient, settings: Settings, clock: Clock) -> None:
+async def run_scheduler(
+    client: ApiClient, objects: Follower, settings: Settings, clock: Clock
+) -> None:
     """Run a new scheduler, with the API's current state."""
-    await Scheduler(SchedulerClient(client), clock, host=settings.nodeName).run()
+    await Scheduler(SchedulerClient(client, objects), clock, host=settings.nodeName).run()
 
 
 def _exit_if_calls_hang() -> None:

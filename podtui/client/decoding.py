@@ -99,13 +99,7 @@ class ObjectKind:
     def decode(self, item: msgspec.Raw | bytes) -> Any:
         """Decode an object and drop its managedFields, which are unused here but often the larger
         part of the object. Raises `msgspec.MsgspecError`."""
-        decoded = lenient_decode(item, self.decoder)
-        meta = decoded.metadata
-        if not meta.managedFields:
-            return decoded
-        return msgspec.structs.replace(
-            decoded, metadata=msgspec.structs.replace(meta, managedFields=())
-        )
+        return without_managed_fields(lenient_decode(item, self.decoder))
 
     def collection(self, namespace: str) -> str:
         root = (
@@ -114,6 +108,14 @@ class ObjectKind:
         if namespace and self.namespaced:
             return f"{root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
         return f"{root}/{self.plural}"
+
+
+def without_managed_fields(item: T) -> T:
+    meta = item.metadata
+    if not meta.managedFields:
+        return item
+    meta = msgspec.structs.replace(meta, managedFields=())
+    return msgspec.structs.replace(item, metadata=meta)
 
 
 def kind_of(kind: type[T]) -> ObjectKind:

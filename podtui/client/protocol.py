@@ -56,6 +56,14 @@ class Lost(Struct, frozen=True):
 Delta = Synced | Changed | Removed | Lost
 
 
+class Follower(Protocol):
+    """Follows the objects of a kind: an API client, or the records of an agent."""
+
+    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
+        """List, then watch, endlessly; a lost connection is reported once and retried."""
+        ...
+
+
 class LogQuery(Struct, frozen=True, kw_only=True):
     """``since_seconds`` uses the server's clock, ``since_time`` (RFC 3339) the log's time stamps.
     Set at most one of them."""

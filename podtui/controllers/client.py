@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from podtui.api.local import PodMetrics
 from podtui.client.api_client import ApiClient, Propagation
-from podtui.client.decoding import kind_of
-from podtui.client.protocol import Delta
+from podtui.client.decoding import kind_of, without_managed_fields
 from podtui.controllers.cache import Cache, T
 from podtui.errors import ApiError
 
@@ -46,9 +45,6 @@ class ControllerClient:
         self._client = client
         self._cache = cache
 
-    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
-        return self._client.follow(kind)
-
     async def get(self, kind: type[T], namespace: str, name: str) -> T:
         return await self._client.get(kind, namespace, name)
 
@@ -58,6 +54,7 @@ class ControllerClient:
         return stored
 
     async def update(self, kind: type[T], item: T, *, subresource: str = "") -> T:
+        item = without_managed_fields(item)
         stored = await self._client.update(kind, item, subresource=subresource)
         self._cache.put(stored)
         return stored

@@ -8,16 +8,12 @@ from typing import Any, Protocol
 from podtui.api.objects import T
 from podtui.api.v1 import Binding, Event, Pod
 from podtui.client.api_client import ApiClient
-from podtui.client.protocol import Delta
+from podtui.client.protocol import Delta, Follower
 
 
-class SchedulerApi(Protocol):
+class SchedulerApi(Follower, Protocol):
     """Raises `podtui.errors.AgentUnavailable` while there is no answer, and
     `podtui.errors.ApiError` for refusals."""
-
-    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
-        """List, then watch, endlessly; a lost connection is reported once and retried."""
-        ...
 
     async def bind(self, binding: Binding) -> None: ...
 
@@ -37,13 +33,15 @@ class SchedulerApi(Protocol):
 
 
 class SchedulerClient:
-    """A `SchedulerApi`: for an agent, or for any API server."""
+    """A `SchedulerApi`: for an agent, or for any API server. It follows ``objects``, and writes
+    with ``client``."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, objects: Follower) -> None:
         self._client = client
+        self._objects = objects
 
     def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
-        return self._client.follow(kind)
+        return self._objects.follow(kind)
 
     async def bind(self, binding: Binding) -> None:
         meta = binding.metadata
