@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
+from podtui.api.claims import claim_names, ephemeral_claim_name, reserved
 from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
@@ -73,13 +74,13 @@ class Tools:
         return [
             pod
             for pod in self.cache.list(Pod, meta.namespace)
-            if meta.name in binding.claim_names(pod)
+            if meta.name in claim_names(pod)
         ]
 
 
 def claim_keys(pod: Pod) -> Iterable[Key]:
     """The keys of the claims that a pod uses."""
-    return ((pod.metadata.namespace, name) for name in binding.claim_names(pod))
+    return ((pod.metadata.namespace, name) for name in claim_names(pod))
 
 
 class ClaimBinder:
@@ -163,7 +164,7 @@ class ClaimBinder:
             await self._writer.update(PersistentVolumeClaim, changed, subresource="status")
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        taken = binding.reserved(volume, claim)
+        taken = reserved(volume, claim)
         if taken is not volume:
             volume = await self._writer.update(PersistentVolume, taken)
         if volume.status.phase != "Bound":
@@ -357,13 +358,13 @@ class EphemeralVolumes:
             try:
                 await self._ensure(pod, volume.name)
             except ApiError as error:
-                name = binding.ephemeral_claim_name(pod, volume.name)
+                name = ephemeral_claim_name(pod, volume.name)
                 self._fail(pod, volume.name, f"create PVC {name}: {error}")
                 raise
         return None
 
     async def _ensure(self, pod: Pod, volume: str) -> None:
-        name = binding.ephemeral_claim_name(pod, volume)
+        name = ephemeral_claim_name(pod, volume)
         existing = self._tools.cache.get(PersistentVolumeClaim, pod.metadata.namespace, name)
         if existing is None:
             claim = binding.ephemeral_claim(pod, volume, owner_reference(pod))

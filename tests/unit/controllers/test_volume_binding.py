@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtui.api import claims as claims_api
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from podtui.controllers import volume_binding as binding
@@ -265,7 +266,7 @@ def test_names_of_provisioned_volumes() -> None:
         binding.BOUND_BY_CONTROLLER: "yes",
         binding.PROVISIONED_BY: binding.PROVISIONER,
     }
-    assert binding.is_reserved_for(new, claim())
+    assert claims_api.is_reserved_for(new, claim())
 
 
 def test_the_longest_name_of_a_claim_fits_into_a_file_name() -> None:
@@ -281,7 +282,7 @@ def test_the_longest_name_of_a_claim_fits_into_a_file_name() -> None:
 def test_unbinding_keeps_what_the_user_reserved() -> None:
     ref = {**REF, "uid": "u1"}
     assert binding.unbound(volume(claimRef=ref)).spec.claimRef == msgspec.convert(
-        REF, type(binding.claim_reference(claim()))
+        REF, type(claims_api.claim_reference(claim()))
     )
     ours = volume(claimRef=ref, metadata={"annotations": {binding.BOUND_BY_CONTROLLER: "yes"}})
     assert binding.unbound(ours).spec.claimRef is None
@@ -324,7 +325,7 @@ def test_whatever_the_order_a_volume_has_one_claim_and_a_claim_one_volume(
             continue
         match binding.decide_claim(item, world, {}, "", ()):
             case Bind(chosen):
-                taken = binding.reserved(chosen, item)
+                taken = claims_api.reserved(chosen, item)
                 world[chosen.metadata.name] = taken
                 if turn % 2 and turn < len(order):
                     continue  # Interrupted between the two sides.
@@ -340,10 +341,10 @@ def test_whatever_the_order_a_volume_has_one_claim_and_a_claim_one_volume(
         free = [each for each in world.values() if each.spec.claimRef is None]
         if item.spec.volumeName:
             final = world[item.spec.volumeName]
-            assert binding.capacity(final) >= binding.requested(item)
+            assert claims_api.capacity(final) >= claims_api.requested(item)
             assert set(item.spec.accessModes) <= set(final.spec.accessModes)
         else:
-            assert all(binding.mismatch(each, item) for each in free)
+            assert all(claims_api.mismatch(each, item) for each in free)
 
 
 @given(st.text("/.a", max_size=12))
