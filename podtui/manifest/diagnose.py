@@ -160,12 +160,11 @@ def _with_references(
 def _with_token(pod: v1.Pod) -> v1.Pod:
     """Return the pod with the token of the account that it names, or asks for."""
     spec = pod.spec
+    account = spec.serviceAccountName or spec.serviceAccount
+    spec = msgspec.structs.replace(spec, serviceAccountName=account, serviceAccount=account)
     wanted = spec.automountServiceAccountToken
-    if wanted is None:
-        wanted = bool(spec.serviceAccountName)
-    if not wanted:
-        return pod
-    spec = with_token_volume(spec, _TOKEN_SUFFIX)
+    if bool(account) if wanted is None else wanted:
+        spec = with_token_volume(spec, _TOKEN_SUFFIX)
     return msgspec.structs.replace(pod, spec=spec)
 
 
