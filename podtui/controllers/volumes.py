@@ -72,9 +72,7 @@ class Tools:
         """Return the pods that use a claim."""
         meta = claim.metadata
         return [
-            pod
-            for pod in self.cache.list(Pod, meta.namespace)
-            if meta.name in claim_names(pod)
+            pod for pod in self.cache.list(Pod, meta.namespace) if meta.name in claim_names(pod)
         ]
 
 

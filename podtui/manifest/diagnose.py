@@ -43,7 +43,13 @@ from podtui.manifest.problems import (
 )
 from podtui.manifest.reader import Contents, read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult, is_reference
-from podtui.manifest.validation import ACCOUNTS, CLAIMS, validate_pod, validate_static, written_empties
+from podtui.manifest.validation import (
+    ACCOUNTS,
+    CLAIMS,
+    validate_pod,
+    validate_static,
+    written_empties,
+)
 from podtui.manifest.validation.errors import INVALID
 
 _log = logging.getLogger(__name__)

@@ -114,7 +114,9 @@ def test_a_static_pod_gets_the_token_of_the_account_that_it_names(field: str) ->
     assert token_mounts(read(None, **{field: "builder"}, automountServiceAccountToken=False)) == []
     # The UID is that of the manifest as it is written, and the volume has the same name each time.
     assert read(None, **{field: "builder"}).pods == result.pods
-    strict = read_manifest("/m/web.yaml", tree_of(None, **{field: "x"}), node_name="n1", strict=True)
+    strict = read_manifest(
+        "/m/web.yaml", tree_of(None, **{field: "x"}), node_name="n1", strict=True
+    )
     assert refused(strict)[-1].endswith("static pods may not reference serviceaccounts")
 
 

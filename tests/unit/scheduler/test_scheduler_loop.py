@@ -318,7 +318,9 @@ async def test_a_volume_is_reserved_and_two_pods_do_not_take_the_same() -> None:
 async def test_a_pod_waits_for_a_claim_that_nothing_binds() -> None:
     api = FakeApi(a_node(), a_claim(), pods=(a_pod(volumes=with_claims("disk")),))
     async with scheduling(api):
-        text = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+        text = (
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+        )
         assert api.notes("FailedScheduling") == [text]
         await settle(1000)
         assert api.bindings == []
