@@ -4,8 +4,8 @@ A binding has two sides: the volume names the claim (``claimRef``), and the clai
 (``volumeName``). The volume's side is written first, so that no other claim takes the volume. After
 an interruption, the claim finds the volume that is reserved for it, and completes the binding.
 
-With ``WaitForFirstConsumer``, the scheduler chooses the volume together with the node: it writes the
-volume's side, or the node for which a volume is provisioned. A pod that has a node without a
+With ``WaitForFirstConsumer``, the scheduler chooses the volume together with the node: it writes
+the volume's side, or the node for which a volume is provisioned. A pod that has a node without a
 scheduler, such as a static pod, chooses its own node.
 """
 

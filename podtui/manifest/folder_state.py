@@ -34,7 +34,6 @@ from podtui.manifest.result import (
     object_keys,
 )
 
-
 _ROOT_CA: Final = ("ConfigMap", ROOT_CA)
 """Kind and name of an object that each namespace of the API has."""
 

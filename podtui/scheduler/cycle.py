@@ -39,7 +39,7 @@ class ScheduleResult:
     """The pods to delete on the nominated node."""
     scores: dict[str, int] = field(default_factory=dict[str, int])
     """The total score by node; empty if only one node takes the pod."""
-    claims: ClaimPlan = ClaimPlan()
+    claims: ClaimPlan = field(default_factory=ClaimPlan)
     """What happens to the unbound claims of the pod."""
 
 

@@ -42,7 +42,7 @@ async def test_a_token_is_bound_to_a_pod_of_the_api_and_to_the_account_of_a_stat
         tokens = HomeTokens(store, registry)
         of_api = api_pod("web", serviceAccountName="robot")
         static = pod("static-n1", serviceAccountName="robot")
-        with pytest.raises(PodtuiError, match='^serviceaccounts "robot" not found$'):
+        with pytest.raises(PodtuiError, match=r'^serviceaccounts "robot" not found$'):
             await tokens.token(request(static))
         await store.create("serviceaccounts", ROBOT)
         await store.create("pods", of_api)
@@ -64,9 +64,15 @@ async def test_changes_of_accounts() -> None:
     clock = FixedClock()
     async with opened(clock) as store:
         tokens = HomeTokens(store, TokenRegistry(store, TokenIssuer(make_key()), clock))
-        changes = tokens.changes()
-        first = asyncio.ensure_future(anext(changes))
-        await asyncio.sleep(0)
-        await store.create("serviceaccounts", ROBOT)
-        async with asyncio.timeout(10):
-            assert await first == ("default", "robot")
+        seen: list[tuple[str, str]] = []
+
+        async def follow() -> None:
+            async for account in tokens.changes():
+                seen.append(account)
+                return
+
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(follow())
+            await asyncio.sleep(0)
+            await store.create("serviceaccounts", ROBOT)
+        assert seen == [("default", "robot")]
