@@ -33,7 +33,7 @@ from podtui.api.claims import (
     requested,
     with_selected_node,
 )
-from podtui.api.quantity import Quantity
+from podtui.api.quantity import Quantity, parse_quantity
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     HostPathVolumeSource,
@@ -131,7 +131,10 @@ class SetClass:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
+    """``note``: what is left to do, by others."""
+
     volume: PersistentVolume
+    note: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +279,20 @@ def _decide_bound(
     if volume.spec.claimRef is not None and volume.spec.claimRef.uid != claim.metadata.uid:
         why = "Two claims are bound to the same volume, this one is bound incorrectly"
         return Lose(Note("Warning", "ClaimMisbound", why))
-    if requested(claim) > capacity(volume) and is_provisioned_here(volume):
+    if not _is_too_small(claim, volume):
+        return Bind(volume)
+    if is_provisioned_here(volume):
         return Expand(volume)
-    return Bind(volume)
+    why = "waiting for an external controller to expand this PVC"
+    return Bind(volume, Note("Normal", "ExternalExpanding", why))
+
+
+def _is_too_small(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Return whether the claim asks for more than its volume has, or than its status says: after an
+    interruption, the volume may be expanded already."""
+    recorded = claim.status.capacity.get("storage")
+    size = capacity(volume) if recorded is None else min(parse_quantity(recorded), capacity(volume))
+    return requested(claim) > size
 
 
 # --- volumes
@@ -468,8 +482,22 @@ def provisioned(
 
 
 def expanded(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """Return the volume with the size that the claim asks for, unless it is larger."""
+    if capacity(volume) >= requested(claim):
+        return volume
     size = {**volume.spec.capacity, "storage": str(requested(claim))}
     return structs.replace(volume, spec=structs.replace(volume.spec, capacity=size))
+
+
+def claim_with_size(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return the claim whose status records the end of an expansion."""
+    size = str(requested(claim))
+    status = structs.replace(
+        claim.status,
+        capacity={**claim.status.capacity, "storage": size},
+        allocatedResources={**claim.status.allocatedResources, "storage": size},
+    )
+    return structs.replace(claim, status=status)
 
 
 def without_finalizer(meta: ObjectMeta, finalizer: str) -> ObjectMeta:

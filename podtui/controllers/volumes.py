@@ -23,6 +23,8 @@ from podtui.controllers.pods import owner_reference
 from podtui.errors import ApiError, EngineError
 
 COMPONENT: Final = "persistentvolume-controller"
+EXPANSION: Final = "volume_expand"
+RESIZER: Final = f"external-resizer {binding.PROVISIONER}"
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 _DEFAULT: Final = (
@@ -53,8 +55,13 @@ class Tools:
     clock: Clock
     directories: VolumeDirectories
 
-    def record(self, item: PersistentVolume | PersistentVolumeClaim, note: binding.Note) -> None:
-        self.events.record(COMPONENT, item, note.type, note.reason, note.message)
+    def record(
+        self,
+        item: PersistentVolume | PersistentVolumeClaim,
+        note: binding.Note,
+        component: str = COMPONENT,
+    ) -> None:
+        self.events.record(component, item, note.type, note.reason, note.message)
 
     async def set_phase(
         self, volume: PersistentVolume, phase: binding.Phase, message: str = ""
@@ -138,8 +145,10 @@ class ClaimBinder:
             case binding.SetClass(name):
                 spec = structs.replace(claim.spec, storageClassName=name)
                 await self._write(structs.replace(claim, spec=spec))
-            case binding.Bind(volume):
+            case binding.Bind(volume, note):
                 await self._bind(claim, volume)
+                if note is not None:
+                    self._tools.record(claim, note, EXPANSION)
             case binding.Expand(volume):
                 await self._expand(claim, volume)
             case binding.Provision(storage_class, node):
@@ -173,12 +182,15 @@ class ClaimBinder:
         await self._set_phase(claim, "Bound", volume)
 
     async def _expand(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        volume = await self._writer.update(PersistentVolume, binding.expanded(volume, claim))
-        status = structs.replace(claim.status, capacity=volume.spec.capacity)
-        changed = structs.replace(claim, status=status)
+        text = f"External resizer is resizing volume {volume.metadata.name}"
+        self._tools.record(claim, binding.Note("Normal", "Resizing", text), RESIZER)
+        larger = binding.expanded(volume, claim)
+        if larger is not volume:
+            await self._writer.update(PersistentVolume, larger)
+        changed = binding.claim_with_size(claim)
         await self._writer.update(PersistentVolumeClaim, changed, subresource="status")
         note = binding.Note("Normal", "VolumeResizeSuccessful", "Resize volume succeeded")
-        self._tools.record(claim, note)
+        self._tools.record(claim, note, RESIZER)
 
     async def _provision(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: str

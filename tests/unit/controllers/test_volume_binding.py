@@ -201,13 +201,79 @@ def test_a_bound_claim_keeps_loses_or_expands_its_volume() -> None:
     assert isinstance(wrong, Lose)
     assert wrong.note.reason == "ClaimMisbound"
     larger = claim(size="2Gi", volumeName="pv", annotations=DONE)
-    assert decide(larger, mine) == Bind(mine)
+    waiting = decide(larger, mine)
+    assert isinstance(waiting, Bind)
+    assert waiting.note == Note(
+        "Normal", "ExternalExpanding", "waiting for an external controller to expand this PVC"
+    )
     ours = volume(
         claimRef={**REF, "uid": "u1"},
         metadata={"annotations": {binding.PROVISIONED_BY: binding.PROVISIONER}},
     )
     assert decide(larger, ours) == Expand(ours)
-    assert binding.expanded(ours, larger).spec.capacity == {"storage": "2Gi"}
+    grown = binding.expanded(ours, larger)
+    assert grown.spec.capacity == {"storage": "2Gi"}
+    # The agent ended before it wrote the claim's status.
+    halfway = claim(
+        size="2Gi", volumeName="pv", annotations=DONE, status={"capacity": {"storage": "1Gi"}}
+    )
+    assert decide(halfway, grown) == Expand(grown)
+    assert binding.expanded(grown, halfway) is grown
+    done = binding.claim_with_size(halfway)
+    assert done.status.capacity == done.status.allocatedResources == {"storage": "2Gi"}
+    assert decide(done, grown) == Bind(grown)
+
+
+def test_a_retained_volume_is_free_when_its_reference_is_removed() -> None:
+    kept = provisioned(persistentVolumeReclaimPolicy="Retain")
+    # Neither a new claim of the same name nor another claim gets it.
+    again = claim("u2", volumeName="", storageClassName="")
+    assert not isinstance(decide(again, kept), Bind)
+    named = claim("u2", volumeName="pv")
+    wait = decide(named, kept)
+    assert isinstance(wait, Wait)
+    assert wait.note is not None
+    assert wait.note.message == 'volume "pv" already bound to a different claim.'
+    free = msgspec.structs.replace(kept, spec=msgspec.structs.replace(kept.spec, claimRef=None))
+    assert binding.decide_volume(free, None, DIRECTORY) == SetPhase("Available")
+    available = msgspec.structs.replace(
+        free, status=msgspec.structs.replace(free.status, phase="Available")
+    )
+    assert decide(named, available) == Bind(available)
+
+
+def test_a_policy_changed_after_the_claim_is_gone_still_counts() -> None:
+    kept = provisioned(persistentVolumeReclaimPolicy="Retain")
+    assert binding.decide_volume(kept, None, DIRECTORY) is None
+    spec = msgspec.structs.replace(kept.spec, persistentVolumeReclaimPolicy="Delete")
+    deleted = msgspec.structs.replace(kept, spec=spec)
+    path = "/volumes/ns_data_pvc-u1"
+    assert binding.decide_volume(deleted, None, DIRECTORY) == DeleteData(path)
+
+
+def test_volumes_are_not_recycled() -> None:
+    action = binding.decide_volume(
+        provisioned(persistentVolumeReclaimPolicy="Recycle"), None, DIRECTORY
+    )
+    assert isinstance(action, SetPhase)
+    assert action.phase == "Failed"
+    assert action.note == Note("Warning", "VolumeFailedRecycle", "podtui does not recycle volumes")
+    failed = provisioned(persistentVolumeReclaimPolicy="Recycle", phase="Failed")
+    assert binding.decide_volume(failed, None, DIRECTORY) is None
+
+
+def test_the_scheduler_chooses_for_the_first_pod() -> None:
+    late = storage_class(volumeBindingMode="WaitForFirstConsumer")
+    waiting = claim(storageClassName="c")
+    free = volume(storageClassName="c")
+    # A free volume is not taken before the scheduler reserves it, or selects a node.
+    assert isinstance(decide(waiting, free, classes=[late], pods=[pod()]), Wait)
+    taken = claims_api.reserved(free, waiting)
+    assert decide(waiting, taken, classes=[late], pods=[pod()]) == Bind(taken)
+    selected = claim(storageClassName="c", annotations={claims_api.SELECTED_NODE: "n1"})
+    assert decide(selected, classes=[late], pods=[pod()]) == Provision(late, "n1")
+    # A static pod has its node without a scheduler.
+    assert decide(waiting, classes=[late], pods=[pod(node="n1")]) == Provision(late, "n1")
 
 
 # --- volumes
