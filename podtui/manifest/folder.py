@@ -103,7 +103,7 @@ class ManifestFolder:
         self._strict = strict
         self._full_seconds = full_list_seconds
         previous = {name: from_record(pod) for name, pod in (last_good or {}).items()}
-        self._state = FolderState(strict=strict, previous=previous, waits=not strict)
+        self._state = FolderState(strict=strict, previous=previous)
         self._scans = 0
         self._single = False
         self._around: set[str] = set()

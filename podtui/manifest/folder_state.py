@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from podtui.api import names, v1
 from podtui.api.local import Manifest, ManifestState
-from podtui.api.token_volumes import ROOT_CA
 from podtui.api.v1 import ConfigMap, Pod, Secret
 from podtui.manifest.file_state import Claim, File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.identity import with_seen
@@ -27,15 +26,11 @@ from podtui.manifest.objects import ObjectKey, object_key
 from podtui.manifest.result import (
     ReadResult,
     accept_if_complete,
-    accept_waiting,
     kept_immutable,
     missing_keys,
     name_missing,
     object_keys,
 )
-
-_ROOT_CA: Final = ("ConfigMap", ROOT_CA)
-"""Kind and name of an object that each namespace of the API has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +58,10 @@ _Object = TypeVar("_Object", v1.ConfigMap, v1.Secret)
 
 
 class FolderState:
-    """The files by name. ``previous`` are the pods of an earlier run, by manifest path. ``waits``:
-    a pod may wait for ConfigMaps and Secrets that the folder does not have."""
+    """The files by name. ``previous`` are the pods of an earlier run, by manifest path."""
 
-    def __init__(
-        self, *, strict: bool, previous: Mapping[str, v1.Pod], waits: bool = False
-    ) -> None:
+    def __init__(self, *, strict: bool, previous: Mapping[str, v1.Pod]) -> None:
         self._strict = strict
-        self._waits = waits
         self._previous = dict(previous)
         self._files: dict[str, File] = {}
         # The ``config.seen`` of each UID, kept as long as any file has a good pod with it: a pod
@@ -234,7 +225,7 @@ class FolderState:
 
     def copy(self) -> FolderState:
         """Return an independent copy, used for previews."""
-        other = FolderState(strict=self._strict, previous=self._previous, waits=self._waits)
+        other = FolderState(strict=self._strict, previous=self._previous)
         other._files = {name: replace(file) for name, file in self._files.items()}
         other._seen = dict(self._seen)
         other._changed = set(self._changed)
@@ -276,14 +267,10 @@ class FolderState:
         if file.result is None:
             return FileState(file, ManifestState.IGNORED, ReadResult())
         available = [key for key in file.result.needs if self._objects.names(key)]
-        everywhere = [key for key in file.result.needs if key[::2] == _ROOT_CA]
-        result = accept_if_complete(file.result, [*available, *everywhere])
+        result = accept_if_complete(file.result, available)
         if result.referrer is not None and not result.pods:
             self._unmet.add(file.name)
-            present = self._present.first_names()
-            result = name_missing(result, self._objects.keys(), present)
-            if self._waits:
-                result = accept_waiting(result, present.keys() - self._objects.keys())
+            result = name_missing(result, self._objects.keys(), self._present.first_names())
         elif available:
             result = missing_keys(result, self._available_objects(available))
         if result.pods:

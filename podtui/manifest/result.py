@@ -57,7 +57,6 @@ class ReadResult:
         return self.candidate is not None or not self.invalid
 
 
-_WAITS: Final = ": the pod waits until it exists in the API"
 _VOLUMES: Final = ("configMap", "secret", "projected")
 _REFERENCES: Final = (
     "static pods may not reference secrets",
@@ -189,20 +188,6 @@ def accept_if_complete(result: ReadResult, available: Collection[ObjectKey]) -> 
         return result
     updated = tuple(
         _not_portable(d) if d.severity is Severity.ERROR else d for d in result.diagnostics
-    )
-    return replace(result, pods=(result.candidate,), candidate=None, diagnostics=updated)
-
-
-def accept_waiting(result: ReadResult, unusable: Collection[ObjectKey]) -> ReadResult:
-    """Accept a candidate although objects are missing: it waits until they exist in the API. An
-    object that is in the folder, in a file with errors (``unusable``), excludes it."""
-    if result.candidate is None or result.needs & frozenset(unusable):
-        return result
-    updated = tuple(
-        msgspec.structs.replace(d, severity=Severity.WARNING, message=f"{d.message}{_WAITS}")
-        if d.severity is Severity.ERROR
-        else d
-        for d in result.diagnostics
     )
     return replace(result, pods=(result.candidate,), candidate=None, diagnostics=updated)
 
