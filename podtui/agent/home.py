@@ -9,6 +9,7 @@ from msgspec import structs
 
 from podtui.agent.kubelet_fields import MANAGER, as_created, with_status
 from podtui.api.objects import Object, T
+from podtui.api.pod_resources import is_static
 from podtui.api.times import rfc3339, rfc3339_micros
 from podtui.api.v1 import (
     ConfigMap,
@@ -275,15 +276,28 @@ class HomeRuntimeClasses:
 
 
 class HomeTokens:
-    """Tokens of the agent's own issuer, bound to the pod."""
+    """Tokens of the agent's own issuer, bound to the pod. Those of a static pod are bound to the
+    account alone: a client may delete the mirror pod, which then gets another UID."""
 
-    def __init__(self, tokens: TokenRegistry) -> None:
+    def __init__(self, records: Records, tokens: TokenRegistry) -> None:
+        self._records = records
         self._tokens = tokens
+
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            try:
+                async for change in self._records.watch("serviceaccounts"):
+                    if change.object is not None:
+                        yield change.object.metadata.namespace, change.object.metadata.name
+            except StoreGone:
+                continue
 
     async def token(self, request: TokenRequest) -> Token:
         meta = request.pod.metadata
         audiences = (request.audience,) if request.audience else ()
         bound = BoundObject("v1", "Pod", meta.name, meta.uid)
+        if is_static(request.pod):
+            bound = None
         try:
             text, claims, _ = await self._tokens.issue(
                 meta.namespace, request.service_account, audiences, request.seconds, bound

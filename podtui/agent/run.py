@@ -188,7 +188,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             config = replace(config, endpoint_port=point.port)
         kubelet = Kubelet(
             runtime=runtime,
-            ports=home_ports(store, clock, settings.nodeName, HomeTokens(tokens)),
+            ports=home_ports(store, clock, settings.nodeName, HomeTokens(store, tokens)),
             records=store,
             folders=folder,
             clock=clock,

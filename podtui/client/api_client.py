@@ -16,7 +16,14 @@ from podtui.api.objects import T
 from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
 from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
-from podtui.client.decoding import LineSplitter, ObjectList, decode_response, decode_with, kind_of
+from podtui.client.decoding import (
+    LineSplitter,
+    ObjectList,
+    decode_response,
+    decode_with,
+    kind_of,
+    without_managed_fields,
+)
 from podtui.client.exec_sessions import attach_session, exec_session, pod_path
 from podtui.client.following import Following
 from podtui.client.port_forward import Forward, listen
@@ -160,11 +167,12 @@ class ApiClient:
 
     async def update(self, kind: type[T], item: T, *, subresource: str = "") -> T:
         """Replace an object, or one of its subresources, if it still has the version of ``item``;
-        return it as it was stored."""
+        return it as it was stored. The server keeps the managed fields."""
         meta = item.metadata
         path = _object_path(kind, meta.namespace, meta.name)
         path += f"/{subresource}" if subresource else ""
-        answer = await self._connection.put(path, msgspec.json.encode(item), JSON)
+        body = msgspec.json.encode(without_managed_fields(item))
+        answer = await self._connection.put(path, body, JSON)
         return decode_with(path, lambda: kind_of(kind).decode(answer))
 
     async def create_sub(

@@ -9,7 +9,7 @@ import msgspec
 
 from podtui.api.local import PodMetrics
 from podtui.client.api_client import ApiClient, Propagation
-from podtui.client.decoding import kind_of, without_managed_fields
+from podtui.client.decoding import kind_of
 from podtui.controllers.cache import Cache, T
 from podtui.errors import ApiError
 
@@ -54,7 +54,6 @@ class ControllerClient:
         return stored
 
     async def update(self, kind: type[T], item: T, *, subresource: str = "") -> T:
-        item = without_managed_fields(item)
         stored = await self._client.update(kind, item, subresource=subresource)
         self._cache.put(stored)
         return stored

@@ -306,6 +306,7 @@ class Kubelet:
         )
         self._documents = ports.documents
         self._claim_source = ports.claims
+        self._tokens = ports.tokens
         pods = PodControl(
             manager=self._manager,
             ephemerals=ephemerals,
@@ -423,6 +424,7 @@ class Kubelet:
                 "config maps": partial(self._follow_documents, "ConfigMap"),
                 "secrets": partial(self._follow_documents, "Secret"),
                 "claims": self._follow_claims,
+                "service accounts": self._follow_accounts,
                 "allocations": self._allocations.run,
                 "resizes": self._resizes.run,
                 "resource managers": self._managers.run,
@@ -445,6 +447,12 @@ class Kubelet:
         if self._claim_source is not None:
             async for key in self._claim_source.changes():
                 self._loop.wake_users(key)
+
+    async def _follow_accounts(self) -> None:
+        """Wake the pods with tokens of a service account that changes."""
+        if self._tokens is not None:
+            async for namespace, name in self._tokens.changes():
+                self._loop.wake_account(namespace, name)
 
     async def _load_engine_state(self) -> None:
         """Read the connected engine's properties and containers, before anything is done."""

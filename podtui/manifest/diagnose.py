@@ -16,6 +16,7 @@ import msgspec
 from podtui.api import v1
 from podtui.api.local import Severity
 from podtui.api.places import write_places
+from podtui.api.token_volumes import with_token_volume
 from podtui.manifest.cluster_copy import as_copy
 from podtui.manifest.decode import decode
 from podtui.manifest.defaults import apply_defaults
@@ -30,6 +31,7 @@ from podtui.manifest.document import (
     printable,
 )
 from podtui.manifest.foreign import foreign_bytes, foreign_object, foreign_text, template_in_pod
+from podtui.manifest.host_paths import relative_host_paths
 from podtui.manifest.identity import identify
 from podtui.manifest.no_effect_fields import missing_ports, no_effect_fields, unscheduled_fields
 from podtui.manifest.objects import FolderObject, ObjectKey, object_key, read_object, references
@@ -41,7 +43,13 @@ from podtui.manifest.problems import (
 )
 from podtui.manifest.reader import Contents, read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult, is_reference
-from podtui.manifest.validation import CLAIMS, validate_pod, validate_static, written_empties
+from podtui.manifest.validation import (
+    ACCOUNTS,
+    CLAIMS,
+    validate_pod,
+    validate_static,
+    written_empties,
+)
 from podtui.manifest.validation.errors import INVALID
 
 _log = logging.getLogger(__name__)
@@ -49,16 +57,13 @@ _log = logging.getLogger(__name__)
 NAME: Final[Path] = ("metadata", "name")
 MAX_TEXT: Final = 256 * 1024
 _NO_CLAIMS: Final = "create a PersistentVolumeClaim in the API, and name it in the volume"
-_NO_ACCOUNT: Final = (
-    "remove it; a pod that is created through the API can have a service account and its token"
-)
-_TOKEN: Final = ("serviceAccountToken",)
 _REMEDIES: Final = {
     "secrets": "put that Secret into the folder, or write its values into the manifest",
     "configmaps": "put that ConfigMap into the folder, or write its values into the manifest",
     "persistentvolumeclaims": _NO_CLAIMS,
-    "serviceaccounts": _NO_ACCOUNT,
 }
+_OF_THE_API: Final = (CLAIMS, *ACCOUNTS)
+_TOKEN_SUFFIX: Final = "token"
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?secret", re.IGNORECASE)
 _QUOTATION: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[*&][^\s*&]+')
 _QUOTING: Final = ("InvalidAlias", "InvalidYAML", "InvalidJSON", FURTHER_DOCUMENT)
@@ -125,8 +130,10 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
     errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
     errors += written_empties(tree)
     problems += validation_problems(errors, document, problems, strict=strict)
+    if not strict:
+        problems += without_consequences([*relative_host_paths(pod.spec, path)], problems)
     no_effect = [
-        *no_effect_fields(pod),
+        *no_effect_fields(pod, strict=strict),
         *unscheduled_fields(tree["spec"], node_name),
         *missing_ports(pod),
     ]
@@ -140,21 +147,31 @@ def _with_references(
     """Return the reading, with its pod unless problems or the rules for static pods exclude it."""
     errors = validate_static(pod)
     if not strict:
-        # The claims of the API (departure 66).
-        errors = [error for error in errors if error.value != CLAIMS]
+        # The claims and accounts of the API (departures 14 and 66).
+        errors = [error for error in errors if error.value not in _OF_THE_API]
     refused = validation_problems(errors, document, problems)
     good = all(p.severity is Severity.WARNING for p in problems)
     if strict:
         return PodReading((*problems, *refused), pod if good and not refused else None)
     refused = [replace(p, fix=p.fix or _remedy(p.message)) for p in refused]
     resolvable = [p for p in refused if is_reference(p.path, p.message)]
-    problems = [p if p.path[-1:] != _TOKEN else replace(p, fix=_NO_ACCOUNT) for p in problems]
     return PodReading(
         (*problems, *refused),
-        pod if good and len(resolvable) == len(refused) else None,
+        _with_token(pod) if good and len(resolvable) == len(refused) else None,
         pod if resolvable else None,
         references(pod).needed if resolvable else frozenset(),
     )
+
+
+def _with_token(pod: v1.Pod) -> v1.Pod:
+    """Return the pod with the token of the account that it names, or asks for."""
+    spec = pod.spec
+    account = spec.serviceAccountName or spec.serviceAccount
+    spec = msgspec.structs.replace(spec, serviceAccountName=account, serviceAccount=account)
+    wanted = spec.automountServiceAccountToken
+    if bool(account) if wanted is None else wanted:
+        spec = with_token_volume(spec, _TOKEN_SUFFIX)
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def _remedy(message: str) -> str:

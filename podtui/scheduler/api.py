@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
+from podtui.api.claims import SELECTED_NODE
 from podtui.api.objects import T
-from podtui.api.v1 import Binding, Event, Pod
+from podtui.api.v1 import Binding, Event, PersistentVolume, PersistentVolumeClaim, Pod
 from podtui.client.api_client import ApiClient
 from podtui.client.protocol import Delta, Follower
 
@@ -25,6 +26,14 @@ class SchedulerApi(Follower, Protocol):
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         """Delete exactly this pod, with its own grace period."""
+        ...
+
+    async def update_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Replace the volume if it still has this version, else raise `ApiError` 409."""
+        ...
+
+    async def select_node(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+        """Write the node for which the volume of exactly this claim is provisioned."""
         ...
 
     async def create_event(self, event: Event) -> None: ...
@@ -55,6 +64,14 @@ class SchedulerClient:
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         await self._client.delete(Pod, namespace, name, uid=uid)
+
+    async def update_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        return await self._client.update(PersistentVolume, volume)
+
+    async def select_node(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+        meta = claim.metadata
+        patch = {"metadata": {"uid": meta.uid, "annotations": {SELECTED_NODE: node}}}
+        return await self._client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch)
 
     async def create_event(self, event: Event) -> None:
         await self._client.create(Event, event)

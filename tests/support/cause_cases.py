@@ -173,7 +173,7 @@ CAUSES: tuple[Cause, ...] = (
           pod_text(pod="volumes:\n- name: v\n  configMap: {name: settings}\n",
           text="volumeMounts: [{name: v, mountPath: /v}]\n"),
           field="spec.volumes[0].configMap.name", fix="Start without it"),
-    Cause("VolumeFailed", pod_text(pod="volumes:\n- name: v\n  nfs: {server: 10.0.0.1, path: /x}\n",
+    Cause("VolumeFailed", pod_text(pod="volumes:\n- name: v\n  fc: {targetWWNs: [w], lun: 0}\n",
           text="volumeMounts: [{name: v, mountPath: /v}]\n"), field="spec.volumes[0]"),
     Cause("SandboxPortInUse", pod_text(HOST_PORT), lambda w: w.engine.faults.fail("run_sandbox",
           EngineConflict("driver failed programming external connectivity on endpoint x: Bind for"

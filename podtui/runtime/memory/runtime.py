@@ -45,6 +45,7 @@ from podtui.runtime.protocol import (
     LogLine,
     LogLines,
     LogOptions,
+    NfsShare,
     OtherContainer,
     PodVolume,
     ProcessSession,
@@ -232,6 +233,11 @@ class MemoryRuntime:
         if volumes.tree(volume) is None:
             raise EngineNotFound(f'the sandbox has no volume "{volume}"')
         return volumes
+
+    async def check_nfs(self, share: NfsShare) -> None:
+        await self._enter("check_nfs")
+        if error := self.engine.nfs_errors.get(share.server):
+            raise EngineError(error)
 
     async def remove_host_directory(self, path: str) -> None:
         await self._enter("remove_host_directory")

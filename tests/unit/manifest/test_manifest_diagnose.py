@@ -66,7 +66,6 @@ def test_case_15_ephemeral_containers_and_duplicate_names() -> None:
         ("  volumes: [{name: v, secret: {secretName: s}}]\n", "secrets"),
         ("    envFrom: [{configMapRef: {name: m}}]\n", "configmaps"),
         ("  imagePullSecrets: [{name: s}]\n", "secrets"),
-        ("  serviceAccountName: robot\n", "serviceaccounts"),
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])
@@ -98,7 +97,7 @@ def test_departure_7_objects_of_the_folder_resolve() -> None:
 def test_departure_7_does_not_affect_other_refusals() -> None:
     (secret,) = read(SECRET).objects
     for extra in (
-        "    envFrom: [{secretRef: {name: s}}]\n  serviceAccountName: robot\n",
+        "    envFrom: [{secretRef: {name: s}}]\n  resourceClaims: [{name: r}]\n",
         "    envFrom: [{secretRef: {name: s}}]\n    tty: 1\n",
         "  volumes: [{name: v, cephfs: {monitors: [a], secretRef: {name: s}}}]\n",
     ):
