@@ -94,11 +94,11 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "eviction": Kind("policy/v1", "Eviction"),
     "exec": Kind("v1", "PodExecOptions"),
     "portforward": Kind("v1", "PodPortForwardOptions"),
-    "proxy": Kind("v1", "PodProxyOptions"),
     "scale": Kind("autoscaling/v1", "Scale"),
     "token": Kind("authentication.k8s.io/v1", "TokenRequest"),
 }
-"""The kinds of subresources that are not the kind of their resource."""
+"""The kinds of subresources that are not the kind of their resource. That of ``proxy`` is named
+after it: ``PodProxyOptions``."""
 
 
 _BINDINGS: Final = Served(
@@ -121,11 +121,17 @@ def _served(resource: AnyResource) -> Served:
         short_names=resource.short_names,
         categories=resource.categories,
         subresources=tuple(
-            Subresource(name, _KINDS.get(name, kind), verbs)
+            Subresource(name, _kind(name, kind), verbs)
             for name, verbs in sorted(resource.subresources.items())
         ),
         is_absent=resource.is_absent,
     )
+
+
+def _kind(subresource: str, owner: Kind) -> Kind:
+    if subresource == "proxy":
+        return Kind(owner.api_version, f"{owner.name}ProxyOptions")
+    return _KINDS.get(subresource, owner)
 
 
 def group_versions() -> tuple[GroupVersion, ...]:

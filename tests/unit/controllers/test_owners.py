@@ -1,4 +1,4 @@
-"""A controller asks the API for the owner before it creates or adopts pods: its cache may be old."""
+"""A controller asks the API for the owner before it creates or adopts pods: caches may be old."""
 
 from __future__ import annotations
 
