@@ -145,9 +145,11 @@ def group_versions() -> tuple[GroupVersion, ...]:
     )
 
 
-def _rank(api_version: str) -> tuple[int, str]:
-    group = api_version.rpartition("/")[0]
-    return (_GROUPS.index(group) if group in _GROUPS else len(_GROUPS), api_version)
+def _rank(api_version: str) -> tuple[int, str, int]:
+    """Sort by group, then the newest version first: clients prefer the first one."""
+    group, _, version = api_version.rpartition("/")
+    major = int(version.removeprefix("v")[:1])
+    return (_GROUPS.index(group) if group in _GROUPS else len(_GROUPS), group, -major)
 
 
 def structs_by_kind() -> Mapping[Kind, type[msgspec.Struct]]:
