@@ -4,9 +4,8 @@ A binding has two sides: the volume names the claim (``claimRef``), and the clai
 (``volumeName``). The volume's side is written first, so that no other claim takes the volume. After
 an interruption, the claim finds the volume that is reserved for it, and completes the binding.
 
-With ``WaitForFirstConsumer``, a real scheduler binds the volume that it has found for the node.
-Here it only checks that there is one, and the claim is bound as soon as a pod that uses it has a
-node.
+With ``WaitForFirstConsumer``, a real scheduler chooses the volume together with the node. Here all
+nodes are one machine, so that a claim is bound as soon as a pod that uses it has a node.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from podtui.api.quantity import Quantity, parse_quantity
+from podtui.api.selectors import labels_match
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     HostPathVolumeSource,
@@ -29,14 +30,6 @@ from podtui.api.v1 import (
     PersistentVolumeSpec,
     Pod,
 )
-from podtui.api.volume_matching import (
-    best_match,
-    capacity,
-    class_of_claim,
-    is_reserved_for,
-    mismatch,
-    requested,
-)
 
 PROVISIONER: Final = "podtui.dev/directory"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -45,6 +38,7 @@ PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 DELETION_FINALIZER: Final = "kubernetes.io/pv-controller"
 """Holds a volume until its data are deleted."""
 _MAX_NAME: Final = 140
@@ -53,6 +47,24 @@ Phase = Literal["Available", "Bound", "Released", "Failed"]
 
 
 # --- facts about claims, volumes and pods
+
+
+def class_of_claim(claim: PersistentVolumeClaim) -> str | None:
+    """Return the name of a claim's class; empty for no class, None if the claim does not say."""
+    return claim.metadata.annotations.get(BETA_CLASS, claim.spec.storageClassName)
+
+
+def class_of_volume(volume: PersistentVolume) -> str:
+    return volume.metadata.annotations.get(BETA_CLASS, volume.spec.storageClassName)
+
+
+def requested(claim: PersistentVolumeClaim) -> Quantity:
+    resources = claim.spec.resources
+    return parse_quantity("0" if resources is None else resources.requests.get("storage", "0"))
+
+
+def capacity(volume: PersistentVolume) -> Quantity:
+    return parse_quantity(volume.spec.capacity.get("storage", "0"))
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
@@ -87,8 +99,78 @@ def ephemeral_claim(pod: Pod, volume: str, owner: OwnerReference) -> PersistentV
     )
 
 
+def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the volume names this claim, by name only or also by UID."""
+    ref = volume.spec.claimRef
+    return (
+        ref is not None
+        and (ref.namespace, ref.name) == (claim.metadata.namespace, claim.metadata.name)
+        and ref.uid in ("", claim.metadata.uid)
+    )
+
+
 def provisioned_name(claim: PersistentVolumeClaim) -> str:
     return f"pvc-{claim.metadata.uid}"
+
+
+def has_mode_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    mode = "Filesystem"
+    return (claim.spec.volumeMode or mode) != (volume.spec.volumeMode or mode)
+
+
+def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """Return why a claim cannot have the volume that it names; empty if it can."""
+    if volume.metadata.deletionTimestamp is not None:
+        return f'the volume is marked for deletion "{volume.metadata.name}"'
+    if capacity(volume) < requested(claim):
+        return "requested PV is too small"
+    if class_of_volume(volume) != (class_of_claim(claim) or ""):
+        return "storageClassName does not match"
+    if volume.spec.volumeAttributesClassName != claim.spec.volumeAttributesClassName:
+        return "volumeAttributesClassName does not match"
+    if has_mode_mismatch(claim, volume):
+        return "incompatible volumeMode"
+    if not set(claim.spec.accessModes) <= set(volume.spec.accessModes):
+        return "incompatible accessMode"
+    return ""
+
+
+def best_match(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], *, delayed: bool
+) -> PersistentVolume | None:
+    """Return the volume for a claim that names none: one that is reserved for it, else the smallest
+    free one that fits, of those with the fewest access modes. ``delayed``: only a reserved one."""
+    free: list[PersistentVolume] = []
+    for volume in volumes:
+        if volume.metadata.deletionTimestamp is not None or not _is_large_enough(volume, claim):
+            continue
+        if volume.spec.claimRef is not None:
+            if is_reserved_for(volume, claim):
+                return volume
+        elif not delayed and _is_free(volume, claim):
+            free.append(volume)
+    return min(free, key=_preference, default=None)
+
+
+def _is_large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (
+        capacity(volume) >= requested(claim)
+        and not has_mode_mismatch(claim, volume)
+        and volume.spec.volumeAttributesClassName == claim.spec.volumeAttributesClassName
+    )
+
+
+def _is_free(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    selector = claim.spec.selector
+    return (
+        volume.status.phase == "Available"
+        and (selector is None or labels_match(selector, volume.metadata.labels))
+        and not mismatch(volume, claim)
+    )
+
+
+def _preference(volume: PersistentVolume) -> tuple[int, Quantity, str]:
+    return len(set(volume.spec.accessModes)), capacity(volume), volume.metadata.name
 
 
 # --- claims

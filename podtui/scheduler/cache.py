@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from podtui.api.selectors import Labels
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim
+from podtui.api.v1 import PersistentVolumeClaim
 from podtui.scheduler.claims import Claims, Key, by_key
 from podtui.scheduler.infos import NodeFacts, NodeInfo, PodInfo, Snapshot
 
@@ -27,7 +27,6 @@ class ClusterCache:
         self._namespaces: dict[str, Labels] = {}
         self._claims: dict[Key, PersistentVolumeClaim] = {}
         self._classes: dict[str, StorageClass] = {}
-        self._volumes: dict[str, PersistentVolume] = {}
 
     def snapshot(self) -> Snapshot:
         """Return the present state. It is shared: use it before the next change."""
@@ -38,7 +37,7 @@ class ClusterCache:
             nodes=self._nodes,
             nominated=nominated,
             namespaces=self._namespaces,
-            claims=Claims(self._claims, self._classes, self._volumes),
+            claims=Claims(self._claims, self._classes),
         )
 
     @property
@@ -88,15 +87,6 @@ class ClusterCache:
 
     def remove_class(self, item: StorageClass) -> None:
         self._classes.pop(item.metadata.name, None)
-
-    def replace_volumes(self, volumes: Iterable[PersistentVolume]) -> None:
-        self._volumes = {item.metadata.name: item for item in volumes}
-
-    def set_volume(self, item: PersistentVolume) -> None:
-        self._volumes[item.metadata.name] = item
-
-    def remove_volume(self, item: PersistentVolume) -> None:
-        self._volumes.pop(item.metadata.name, None)
 
     # --- pods with a node
 

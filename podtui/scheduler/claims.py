@@ -1,8 +1,7 @@
 """What the scheduler knows of claims: whether a pod has to wait for one of its own.
 
-The scheduler waits until the claims exist, and are bound unless their class binds them for their
-first pod. Then a node must have what they need: the volumes that they are bound to, or one that
-they can be bound to, unless the class has a provisioner.
+All nodes are one machine, so that no volume belongs to a node: the scheduler only waits until the
+claims exist, and are bound unless their class binds them for their first pod.
 """
 
 from __future__ import annotations
@@ -11,27 +10,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from podtui.api.selectors import Labels, node_term_matches
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
-from podtui.api.volume_matching import best_match, class_of_claim
+from podtui.api.v1 import PersistentVolumeClaim, Pod
 from podtui.scheduler.rejections import UNRESOLVABLE, Rejection
 
 VOLUME_BINDING: Final = "VolumeBinding"
 VOLUME_RESTRICTIONS: Final = "VolumeRestrictions"
-_NO_PROVISIONER: Final = ("", "kubernetes.io/no-provisioner")
+_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims by namespace and name, and the classes and volumes by name."""
+    """The claims by namespace and name, and the classes by name."""
 
     claims: Mapping[Key, PersistentVolumeClaim] = field(
         default_factory=dict[Key, PersistentVolumeClaim]
     )
     classes: Mapping[str, StorageClass] = field(default_factory=dict[str, StorageClass])
-    volumes: Mapping[str, PersistentVolume] = field(default_factory=dict[str, PersistentVolume])
 
 
 def claim_keys(pod: Pod) -> Iterator[Key]:
@@ -76,50 +72,12 @@ def _reasons(pod: Pod, known: Claims) -> Iterator[str]:
 
 def _is_late(claim: PersistentVolumeClaim, known: Claims) -> bool:
     """Return whether the claim is bound only after its first pod has a node."""
-    storage_class = known.classes.get(class_of_claim(claim) or "")
+    named = claim.metadata.annotations.get(_CLASS_ANNOTATION, claim.spec.storageClassName)
+    storage_class = known.classes.get(named or "")
     return (
         storage_class is not None
         and storage_class.volumeBindingMode == "WaitForFirstConsumer"
         and not claim.spec.volumeName
-    )
-
-
-def claims_of(pod: Pod, known: Claims) -> list[PersistentVolumeClaim]:
-    """Return the claims of a pod that exist."""
-    return [claim for key in claim_keys(pod) if (claim := known.claims.get(key)) is not None]
-
-
-def missing_volumes(
-    claims: Iterable[PersistentVolumeClaim], known: Claims, node: str, labels: Labels
-) -> str:
-    """Return why a node lacks volumes for the claims of a pod; empty if it has them."""
-    free = {
-        volume.metadata.name: volume
-        for volume in known.volumes.values()
-        if _is_reachable(volume, node, labels)
-    }
-    for claim in claims:
-        name = claim.spec.volumeName
-        if name:
-            if name in known.volumes and name not in free:
-                return "node(s) didn't match PersistentVolume's node affinity"
-            continue
-        if not _is_late(claim, known):
-            continue
-        volume = best_match(claim, free.values(), delayed=False)
-        if volume is not None:
-            del free[volume.metadata.name]
-        elif known.classes[class_of_claim(claim) or ""].provisioner in _NO_PROVISIONER:
-            return "node(s) didn't find available persistent volumes to bind"
-    return ""
-
-
-def _is_reachable(volume: PersistentVolume, node: str, labels: Labels) -> bool:
-    affinity = volume.spec.nodeAffinity
-    if affinity is None or affinity.required is None:
-        return True
-    return any(
-        node_term_matches(term, node, labels) for term in affinity.required.nodeSelectorTerms
     )
 
 

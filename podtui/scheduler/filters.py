@@ -11,14 +11,7 @@ from podtui.api.pods import HostPort, host_ports, ports_clash
 from podtui.api.selectors import node_matches, tolerates
 from podtui.api.v1 import Pod, PodSpec, Taint, Volume
 from podtui.scheduler.affinity import AffinityState
-from podtui.scheduler.claims import (
-    VOLUME_BINDING,
-    VOLUME_RESTRICTIONS,
-    Claims,
-    claims_of,
-    missing_volumes,
-    refused_claim,
-)
+from podtui.scheduler.claims import VOLUME_RESTRICTIONS, Claims, refused_claim
 from podtui.scheduler.infos import (
     Amounts,
     NodeFacts,
@@ -67,23 +60,20 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """Counts over all nodes, which change as pods are added to a node and removed from it, and the
-    claims."""
+    """Counts over all nodes; they change as pods are added to a node and removed from it."""
 
     spread: SpreadState
     affinity: AffinityState
-    claims: Claims
 
     @classmethod
     def of(cls, pending: Pending, snapshot: Snapshot) -> CycleState:
         return cls(
             SpreadState(pending.pod, snapshot.nodes.values()),
             AffinityState(pending.info, snapshot),
-            snapshot.claims,
         )
 
     def copy(self) -> CycleState:
-        return CycleState(self.spread.copy(), self.affinity.copy(), self.claims)
+        return CycleState(self.spread.copy(), self.affinity.copy())
 
     def add(self, pod: PodInfo, node: NodeInfo) -> None:
         """Add a pod to the node and to the counts."""
@@ -256,14 +246,6 @@ def _declared_features(pending: Pending, node: NodeInfo, _: CycleState) -> Rejec
     return _unresolvable("NodeDeclaredFeatures", reason)
 
 
-def _volumes(pending: Pending, node: NodeInfo, state: CycleState) -> Rejection | None:
-    claims = claims_of(pending.pod, state.claims)
-    if not claims:
-        return None
-    reason = missing_volumes(claims, state.claims, node.name, node.facts.labels)
-    return _unresolvable(VOLUME_BINDING, reason) if reason else None
-
-
 FILTERS: Final[tuple[Filter, ...]] = (
     _unschedulable,
     _node_name,
@@ -272,7 +254,6 @@ FILTERS: Final[tuple[Filter, ...]] = (
     _ports,
     _resources,
     _disks,
-    _volumes,
     _spread,
     _affinity,
     _declared_features,

@@ -17,7 +17,6 @@ from podtui.api.v1 import (
     Node,
     ObjectMeta,
     ObjectReference,
-    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
 )
@@ -37,8 +36,7 @@ _LOG = logging.getLogger(__name__)
 _ENDED: Final = ("Succeeded", "Failed")
 _BINDINGS_AT_ONCE: Final = 16
 Reason = Literal["Unschedulable", "SchedulerError"]
-Storage = PersistentVolumeClaim | PersistentVolume | StorageClass
-Kind = type[Pod | Node | Namespace | Storage]
+Kind = type[Pod | Node | Namespace | PersistentVolumeClaim | StorageClass]
 
 
 class Scheduler:
@@ -55,14 +53,7 @@ class Scheduler:
         self._events = SchedulerEvents(api, clock, name, host)
         self._waiting: dict[str, Pod] = {}
         """Our pods without a node, as the API last reported them."""
-        self._unknown: set[Kind] = {
-            Pod,
-            Node,
-            Namespace,
-            PersistentVolumeClaim,
-            PersistentVolume,
-            StorageClass,
-        }
+        self._unknown: set[Kind] = {Pod, Node, Namespace, PersistentVolumeClaim, StorageClass}
         """The kinds that have not been listed yet."""
         self._wake = asyncio.Event()
         self._bindings = asyncio.Semaphore(_BINDINGS_AT_ONCE)
@@ -83,11 +74,6 @@ class Scheduler:
                     cache.set_claim,
                     cache.remove_claim,
                     cache.replace_claims,
-                )
-            )
-            group.create_task(
-                self._follow_storage(
-                    PersistentVolume, cache.set_volume, cache.remove_volume, cache.replace_volumes
                 )
             )
             group.create_task(
@@ -158,12 +144,12 @@ class Scheduler:
 
     async def _follow_storage(
         self,
-        kind: type[Storage],
+        kind: type[PersistentVolumeClaim | StorageClass],
         put: Callable[[Any], None],
         remove: Callable[[Any], None],
         replace_all: Callable[[Iterable[Any]], None],
     ) -> None:
-        """Keep the claims, volumes or classes. If the server does not have them, there are none."""
+        """Keep the claims or their classes. If the server does not have them, there are none."""
         async for delta in self._api.follow(kind):
             match delta:
                 case Synced(items):

@@ -9,15 +9,7 @@ from typing import Any
 import msgspec
 
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import (
-    Binding,
-    Event,
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-)
+from podtui.api.v1 import Binding, Event, Namespace, Node, PersistentVolumeClaim, Pod
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.scheduler.api import SchedulerApi
@@ -28,15 +20,7 @@ class FakeApi(SchedulerApi):
 
     def __init__(self, *nodes: Node, pods: tuple[Pod, ...] = ()) -> None:
         self.objects: dict[type[Any], dict[str, Any]] = {
-            kind: {}
-            for kind in (
-                Pod,
-                Node,
-                Namespace,
-                PersistentVolumeClaim,
-                PersistentVolume,
-                StorageClass,
-            )
+            kind: {} for kind in (Pod, Node, Namespace, PersistentVolumeClaim, StorageClass)
         }
         self.events: list[Event] = []
         self.bindings: list[tuple[str, str]] = []

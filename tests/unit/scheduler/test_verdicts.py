@@ -14,7 +14,7 @@ import pytest
 from scheduler_world import HOST, a_node, a_pod, pending, snapshot
 
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from podtui.api.v1 import Node, PersistentVolumeClaim, Pod
 from podtui.scheduler.claims import Claims, by_key
 from podtui.scheduler.cycle import schedule
 from podtui.scheduler.filters import Pending
@@ -155,66 +155,6 @@ def test_the_state_of_a_claim(item: PersistentVolumeClaim, mode: str, reason: st
     found = schedule(pending(volumes=[volume]), world)
     if reason:
         assert found.message.startswith(f"0/1 nodes are available: {reason}.")
-    else:
-        assert found.node
-
-
-def static_volume(**spec: Any) -> PersistentVolume:
-    document = {
-        "metadata": {"name": "pv"},
-        "spec": {"storageClassName": "c", "capacity": {"storage": "1Gi"}, **spec},
-        "status": {"phase": "Available"},
-    }
-    return msgspec.convert(document, PersistentVolume)
-
-
-def on_node(name: str) -> dict[str, Any]:
-    field = {"key": "metadata.name", "operator": "In", "values": [name]}
-    return {"required": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
-
-
-NO_VOLUME = "1 node(s) didn't find available persistent volumes to bind"
-
-
-@pytest.mark.parametrize(
-    ("item", "volume", "provisioner", "reason"),
-    [
-        (claim("Pending"), static_volume(), "kubernetes.io/no-provisioner", ""),
-        (claim("Pending"), None, "kubernetes.io/no-provisioner", NO_VOLUME),
-        (claim("Pending"), None, "example.com/p", ""),
-        (
-            claim("Pending"),
-            static_volume(nodeAffinity=on_node("other")),
-            "kubernetes.io/no-provisioner",
-            NO_VOLUME,
-        ),
-        (
-            claim("Pending"),
-            static_volume(nodeAffinity=on_node("n1")),
-            "kubernetes.io/no-provisioner",
-            "",
-        ),
-        (
-            claim("Bound", spec={"volumeName": "pv"}),
-            static_volume(nodeAffinity=on_node("other")),
-            "example.com/p",
-            "1 node(s) didn't match PersistentVolume's node affinity",
-        ),
-    ],
-)
-def test_a_node_has_volumes_for_the_claims(
-    item: PersistentVolumeClaim, volume: PersistentVolume | None, provisioner: str, reason: str
-) -> None:
-    mounted = {"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}
-    classes = {"c": StorageClass(provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer")}
-    volumes = {} if volume is None else {"pv": volume}
-    claims = Claims(by_key([item]), classes, volumes)
-    found = schedule(pending(volumes=[mounted]), replace(snapshot(a_node()), claims=claims))
-    if reason:
-        assert found.message == (
-            f"0/1 nodes are available: {reason}. no new claims to deallocate, preemption: 0/1 nodes"
-            " are available: 1 Preemption is not helpful for scheduling."
-        )
     else:
         assert found.node
 
