@@ -22,7 +22,6 @@ import msgspec
 from aiohttp import web
 
 from podtui import __version__
-from podtui.agent.absent_nodes import AbsentNodes
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.home import HomeObjects, HomeTokens, home_ports
@@ -30,6 +29,7 @@ from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
+from podtui.agent.pod_collector import PodCollector
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
 from podtui.api.names import MANIFEST_PATH
@@ -168,8 +168,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         journal = Journal(clock)
         runtime = guarded(journaled(make_runtime(settings, clock), journal), settings, on_clash)
         stack.push_async_callback(runtime.close)
-        absent = AbsentNodes(store, clock, settings.nodeName)
-        await absent.remove_former()
+        collector = PodCollector(store, clock, settings.nodeName)
+        await collector.remove_former()
         folder = ManifestFolder(
             settings.staticPodPath,
             node_name=settings.nodeName,
@@ -246,10 +246,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 "namespaces": namespaces.run,
                 "token secrets": secrets.run,
                 "cluster role aggregation": aggregation.run,
-                "node taints": NodeLifecycle(store, clock).run,
+                "node lifecycle": NodeLifecycle(store, clock, settings.nodeName).run,
                 "garbage collector": GarbageCollector(store, clock).run,
                 "taint eviction": TaintEviction(store, clock).run,
-                "pods of absent nodes": absent.run,
+                "pod garbage collector": collector.run,
             }
             if settings.enableServer:
                 jobs["API over TCP"] = partial(

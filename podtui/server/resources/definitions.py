@@ -326,6 +326,7 @@ ALL: tuple[AnyResource, ...] = (
     apps.DEPLOYMENTS,
     apps.REPLICA_SETS,
     apps.STATEFUL_SETS,
+    autoscaling.AUTOSCALERS_V1,
     autoscaling.AUTOSCALERS,
     batch.CRON_JOBS,
     batch.JOBS,

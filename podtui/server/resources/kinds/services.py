@@ -103,7 +103,10 @@ SERVICES = Resource(
     short_names=("svc",),
     categories=("all",),
     fields=("spec.clusterIP", "spec.type"),
-    subresources={"status": ("get", "patch", "update")},
+    subresources={
+        "proxy": ("create", "delete", "get", "patch", "update"),
+        "status": ("get", "patch", "update"),
+    },
     record="services",
     strategy=services.SERVICES,
     updates={"status": services.SERVICE_STATUS},

@@ -8,9 +8,21 @@ import pytest
 from msgspec import structs
 from virtual_time import VirtualClock, settle, virtual
 
-from podtui.agent.absent_nodes import AbsentNodes
+from podtui.agent.pod_collector import PodCollector, ended_beyond, without_kubelet
 from podtui.api.names import STATIC_POD_PATH
-from podtui.api.v1 import Lease, LeaseSpec, Node, ObjectMeta, Pod, PodSpec, PodStatus
+from podtui.api.v1 import (
+    Lease,
+    LeaseSpec,
+    Node,
+    NodeCondition,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Taint,
+)
 from podtui.store import Store, open_store
 from podtui.store.protocol import WatchType
 
@@ -45,7 +57,7 @@ async def test_the_node_of_an_earlier_name_is_removed_with_its_pods(
     since = (await store.list("pods")).resource_version
     for name, where in (("a", "old"), ("b", "new"), ("c", "simulated"), ("d", "")):
         await store.put("pods", pod(name, where))
-    await AbsentNodes(store, VirtualClock(), "new").remove_former()
+    await PodCollector(store, VirtualClock(), "new").remove_former()
     assert await names(store, "nodes") == ["new", "simulated"]
     assert await names(store, "leases") == []
     assert await names(store, "pods") == ["b", "c", "d"]
@@ -68,7 +80,7 @@ async def test_the_next_start_ends_the_pods_that_an_interrupted_start_left(
     await store.put("nodes", node("old"))
     for name in ("a", "b"):
         await store.put("pods", pod(name, "old"))
-    absent = AbsentNodes(store, VirtualClock(), "new")
+    absent = PodCollector(store, VirtualClock(), "new")
     update, broken = store.update, True
 
     async def update_or_fail(resource: str, namespace: str, name: str, *rest: object) -> object:
@@ -92,7 +104,7 @@ async def test_nothing_is_removed_while_the_name_stays() -> None:
     await store.put("pods", pod("a", "n1"))
     await store.put("pods", pod("b", "nowhere"))
     before = (await store.list("pods")).resource_version
-    await AbsentNodes(store, VirtualClock(), "n1").remove_former()
+    await PodCollector(store, VirtualClock(), "n1").remove_former()
     assert (await store.list("pods")).resource_version == before
 
 
@@ -101,7 +113,7 @@ async def test_pods_of_an_absent_node_end_after_a_quarantine() -> None:
     store = open_store(None, clock=VirtualClock())
     for name in ("n1", "other"):
         await store.put("nodes", node(name, ours=False))
-    absent = AbsentNodes(store, VirtualClock(), "n1")
+    absent = PodCollector(store, VirtualClock(), "n1")
     async with asyncio.TaskGroup() as group:
         running = group.create_task(absent.run())
         await store.put("pods", pod("held", "nowhere", finalizers=("example.com/wait",)))
@@ -133,7 +145,7 @@ async def test_a_deleted_pod_of_an_absent_node_ends() -> None:
     store = open_store(None, clock=VirtualClock())
     for name in ("n1", "other"):
         await store.put("nodes", node(name, ours=False))
-    absent = AbsentNodes(store, VirtualClock(), "n1")
+    absent = PodCollector(store, VirtualClock(), "n1")
 
     def deleted(item: Pod) -> Pod:
         meta = structs.replace(
@@ -165,7 +177,7 @@ async def test_a_pod_with_finalizers_stays_until_they_are_removed() -> None:
     store = open_store(None, clock=VirtualClock())
     await store.put("nodes", node("old"))
     await store.put("pods", pod("a", "old", finalizers=("example.com/wait",)))
-    await AbsentNodes(store, VirtualClock(), "new").remove_former()
+    await PodCollector(store, VirtualClock(), "new").remove_former()
     item = await store.get("pods", "default", "a")
     assert isinstance(item, Pod)
     assert item.metadata.deletionTimestamp is not None
@@ -178,7 +190,52 @@ async def test_a_pod_that_has_ended_keeps_its_phase() -> None:
     store = open_store(None, clock=VirtualClock())
     await store.put("nodes", node("old"))
     await store.put("pods", pod("a", "old", "Succeeded", finalizers=("example.com/wait",)))
-    await AbsentNodes(store, VirtualClock(), "new").remove_former()
+    await PodCollector(store, VirtualClock(), "new").remove_former()
     item = await store.get("pods", "default", "a")
     assert isinstance(item, Pod)
     assert item.status.phase == "Succeeded"
+
+
+def test_evicted_pods_and_then_the_oldest_are_collected() -> None:
+    pods = [
+        pod("c", "n1", "Failed", creationTimestamp="3"),
+        pod("a", "n1", "Succeeded", creationTimestamp="1"),
+        pod("running", "n1", creationTimestamp="0"),
+        pod("b", "n1", "Failed", creationTimestamp="2"),
+    ]
+    evicted = pod("e", "n1", "Failed", creationTimestamp="4")
+    evicted = structs.replace(evicted, status=PodStatus(phase="Failed", reason="Evicted"))
+    ended = [item.metadata.name for item in ended_beyond([*pods, evicted], 2)]
+    assert ended == ["e", "a"]
+    assert ended_beyond(pods, 3) == []
+
+
+def test_deleted_pods_that_no_kubelet_ends() -> None:
+    deleted = {"deletionTimestamp": "now"}
+    taint = Taint(key="node.kubernetes.io/out-of-service", effect="NoExecute")
+    ready = NodeStatus(conditions=(NodeCondition(type="Ready", status="True"),))
+    tainted = structs.replace(node("lost"), spec=NodeSpec(taints=(taint,)))
+    nodes = {"lost": tainted, "n1": node("n1"), "back": structs.replace(tainted, status=ready)}
+    pods = [
+        pod("bound", "n1", **deleted),
+        pod("unbound", "", **deleted),
+        pod("waits", ""),
+        pod("out", "lost", **deleted),
+        pod("stays", "lost"),
+        pod("in", "back", **deleted),
+    ]
+    assert [item.metadata.name for item in without_kubelet(pods, nodes)] == ["unbound", "out"]
+
+
+@virtual()
+async def test_a_deleted_pod_of_a_node_out_of_service_is_gone() -> None:
+    clock = VirtualClock()
+    store = open_store(None, clock=clock)
+    taint = Taint(key="node.kubernetes.io/out-of-service", effect="NoExecute")
+    await store.put("nodes", structs.replace(node("lost"), spec=NodeSpec(taints=(taint,))))
+    await store.put("pods", pod("a", "lost", deletionTimestamp="now"))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(PodCollector(store, clock, "n1").run())
+        await clock.sleep(21)
+        assert await names(store, "pods") == []
+        running.cancel()

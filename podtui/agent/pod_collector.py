@@ -1,18 +1,22 @@
-"""End the pods of nodes that do not exist, as the pod garbage collector of a cluster does.
+"""End the pods that no kubelet ends, as the pod garbage collector of a cluster does.
 
 The agent's node gets another name with the setting ``nodeName``. The node of the earlier name is
 removed at the next start: no kubelet runs its pods. The pods of any other absent node end after a
-quarantine, in which the node may appear; a pod that a client deletes ends at once.
+quarantine, in which the node may appear; a pod that a client deletes ends at once. So do deleted
+pods without a node, and deleted pods of a node that is out of service. Of pods that have ended,
+12,500 are kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import structs
 
+from podtui.agent.node_health import is_ready
 from podtui.api.names import STATIC_POD_PATH
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Node, Pod, PodCondition
@@ -31,9 +35,19 @@ _LEASES: Final = "kube-node-lease"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 QUARANTINE_SECONDS: Final = 40.0
 """A node must be absent for this time before its pods are deleted, as in a cluster."""
+PASS_SECONDS: Final = 20.0
+ENDED_PODS: Final = 12_500
+"""The ended pods that are kept."""
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+_NODE_GONE: Final = PodCondition(
+    type="DisruptionTarget",
+    status="True",
+    reason="DeletionByPodGC",
+    message="PodGC: node no longer exists",
+)
 
 
-class AbsentNodes:
+class PodCollector:
     """``node_name`` is the name of the agent's own node."""
 
     def __init__(self, records: Records, clock: Clock, node_name: str) -> None:
@@ -52,7 +66,7 @@ class AbsentNodes:
                 continue
             pods = [pod for pod in await self._pods() if pod.spec.nodeName == name]
             for pod in pods:
-                await self._end(pod)
+                await self._end(pod, _NODE_GONE)
             # The node goes last: if the agent is killed before, its next start finishes the rest.
             await self._records.delete("leases", _LEASES, name)
             await self._records.delete("nodes", "", name)
@@ -65,9 +79,9 @@ class AbsentNodes:
             )
 
     async def run(self) -> None:
-        """End the pods of nodes that do not exist. Runs forever."""
+        """End pods, forever."""
         await run_control_loop(
-            "absent nodes",
+            "pod garbage collector",
             self._records,
             ("pods", "nodes"),
             matters=self._matters,
@@ -87,44 +101,44 @@ class AbsentNodes:
         again when it is deleted."""
         return name not in ("", self._node_name)
 
-    async def _pass(self) -> float | None:
-        """End the pods that are due, and return the seconds until the next ones are."""
-        nodes = {node.metadata.name for node in (await self._records.list("nodes")).items}
-        pods = [
+    async def _pass(self) -> float:
+        """End the pods that are due, and return the seconds until the next pass."""
+        items = (await self._records.list("nodes")).items
+        nodes = {node.metadata.name: node for node in items if isinstance(node, Node)}
+        pods = await self._pods()
+        orphans = [
             pod
-            for pod in await self._pods()
+            for pod in pods
             if self._is_foreign(pod.spec.nodeName) and pod.spec.nodeName not in nodes
         ]
         now = self._clock.monotonic()
-        names = {pod.spec.nodeName for pod in pods}
+        names = {pod.spec.nodeName for pod in orphans}
         self._absent_since = {name: self._absent_since.get(name, now) for name in names}
         due = {name: since + QUARANTINE_SECONDS for name, since in self._absent_since.items()}
-        for pod in pods:
+        for pod in orphans:
             if pod.metadata.deletionTimestamp is not None or due[pod.spec.nodeName] <= now:
-                await self._end(pod)
-        return min((moment - now for moment in due.values() if moment > now), default=None)
+                await self._end(pod, _NODE_GONE)
+        for pod in (*ended_beyond(pods, ENDED_PODS), *without_kubelet(pods, nodes)):
+            await self._end(pod)
+        waits = [moment - now for moment in due.values() if moment > now]
+        return min([*waits, PASS_SECONDS])
 
     async def _pods(self) -> list[Pod]:
         items = (await self._records.list("pods")).items
         return [item for item in items if isinstance(item, Pod)]
 
-    async def _end(self, pod: Pod) -> None:
+    async def _end(self, pod: Pod, condition: PodCondition | None = None) -> None:
         """Mark a pod as failed, and delete it without a grace period."""
         now = self._clock.now()
         meta = pod.metadata
-        condition = PodCondition(
-            type="DisruptionTarget",
-            status="True",
-            reason="DeletionByPodGC",
-            message="PodGC: node no longer exists",
-        )
 
         def failed(stored: Pod) -> Pod:
             if stored.metadata.uid != meta.uid:
                 raise NotFound(meta.name)
             if stored.status.phase in _ENDED:
                 return stored
-            stored = with_condition(stored, condition, rfc3339(now))
+            if condition is not None:
+                stored = with_condition(stored, condition, rfc3339(now))
             status = structs.replace(stored.status, phase="Failed")
             return structs.replace(stored, status=status)
 
@@ -132,3 +146,32 @@ class AbsentNodes:
         with contextlib.suppress(NotFound):
             ended = await self._records.update("pods", meta.namespace, meta.name, failed)
             await delete_record(self._records, "pods", PODS, ended, seconds=0, now=now)
+
+
+def ended_beyond(pods: Iterable[Pod], limit: int) -> list[Pod]:
+    """Return the ended pods beyond a limit: evicted ones first, then the oldest."""
+    ended = [pod for pod in pods if pod.status.phase in _ENDED]
+    excess = len(ended) - limit
+    return sorted(ended, key=_collection_order)[:excess] if excess > 0 else []
+
+
+def _collection_order(pod: Pod) -> tuple[bool, str, str]:
+    meta, status = pod.metadata, pod.status
+    evicted = status.phase == "Failed" and status.reason == "Evicted"
+    return not evicted, meta.creationTimestamp or "", meta.name
+
+
+def without_kubelet(pods: Iterable[Pod], nodes: Mapping[str, Node]) -> list[Pod]:
+    """Return the deleted pods that no kubelet ends: those without a node, and those of a node that
+    is not ready and has the taint that says that it is out of service."""
+    lost = {
+        name
+        for name, node in nodes.items()
+        if not is_ready(node) and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+    }
+    return [
+        pod
+        for pod in pods
+        if pod.metadata.deletionTimestamp is not None
+        and (not pod.spec.nodeName or pod.spec.nodeName in lost)
+    ]
