@@ -40,7 +40,7 @@ MARKS = (
     # Addresses and ports that no request chose.
     (r"10\.96\.[1-9]\d*\.\d+", "<address>"),
     (r":3\d{4}/", ":<port>/"),
-    (r"^\d+(s|m|h|m\d+s)$", "<age>"),
+    (r"^(\d+[smhdy])+$", "<age>"),
     (r"^(?!2026-01-01|2025-01-01)\d{4}-\d\d-\d\dT\S*Z$", "<time>"),
 )
 CHOSEN_PORTS = range(30000, 30086)
