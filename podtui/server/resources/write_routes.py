@@ -31,6 +31,7 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, InvalidUpdate, NotFound
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.auth.access import check_creation
 from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
@@ -55,7 +56,6 @@ from podtui.server.resources.query import check_version, include_object, parse_q
 from podtui.server.resources.quotas import Charge, QuotaAdmission
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.server.resources.write import Answer, Write
 from podtui.server.status import (
     StatusError,

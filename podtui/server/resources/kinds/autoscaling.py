@@ -6,8 +6,8 @@ from datetime import datetime
 
 from podtui.api.autoscaling import HorizontalPodAutoscaler, MetricSpec, MetricStatus
 from podtui.api.times import since
+from podtui.manifest.strategies import autoscaling
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import autoscaling
 from podtui.server.resources.table import (
     AGE,
     NAME,
