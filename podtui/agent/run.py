@@ -24,6 +24,7 @@ from aiohttp import web
 from podtui import __version__
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
+from podtui.agent.folder_objects import FolderObjects
 from podtui.agent.home import HomeObjects, HomeTokens, home_ports
 from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
@@ -32,7 +33,7 @@ from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.pod_collector import PodCollector
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
-from podtui.api.names import MANIFEST_PATH
+from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
@@ -183,6 +184,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         point = await asyncio.to_thread(
             choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
         )
+        folder_client = UnixClient(settings.socket_path, clock=clock, agent=FOLDER_MANAGER)
+        stack.push_async_callback(folder_client.close)
+        objects = FolderObjects(folder, store, folder_client, clock)
         config = kubelet_config(settings)
         if settings.enableServer:
             config = replace(config, endpoint_port=point.port)
@@ -190,7 +194,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             runtime=runtime,
             ports=home_ports(store, clock, settings.nodeName, HomeTokens(store, tokens)),
             records=store,
-            folders=folder,
+            folders=objects,
             clock=clock,
             config=config,
             usage=UsageTable(str(settings.records_path)),
@@ -250,6 +254,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 "garbage collector": GarbageCollector(store, clock).run,
                 "taint eviction": TaintEviction(store, clock).run,
                 "pod garbage collector": collector.run,
+                "objects of the folder": objects.run,
             }
             if settings.enableServer:
                 jobs["API over TCP"] = partial(
@@ -413,13 +418,14 @@ def planner(folder: ManifestFolder, simulator: Simulator) -> Planner:
     return plan
 
 
-async def last_good(store: Store) -> Mapping[str, Pod]:
+async def last_good(store: Store) -> Mapping[str, tuple[Pod, ...]]:
     """Return the last pods by manifest path: the fallback for files that are invalid now."""
     listing = await store.list("pods")
-    pods = [item for item in listing.items if isinstance(item, Pod)]
-    return {
-        pod.metadata.annotations[MANIFEST_PATH]: pod
-        for pod in pods
+    pods: dict[str, tuple[Pod, ...]] = {}
+    for item in listing.items:
         # A client may have created a pod from the copy of a mirror record.
-        if is_mirror(pod) and MANIFEST_PATH in pod.metadata.annotations
-    }
+        if isinstance(item, Pod) and is_mirror(item):
+            path = item.metadata.annotations.get(MANIFEST_PATH)
+            if path is not None:
+                pods[path] = (*pods.get(path, ()), item)
+    return pods

@@ -44,6 +44,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
 _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
@@ -195,6 +196,25 @@ class ApiClient:
         """Patch an object, or one of its subresources; return the object as it was stored."""
         path = _object_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
         answer = await self._connection.patch(path, msgspec.json.encode(patch), content_type)
+        return decode_with(path, lambda: kind_of(kind).decode(answer))
+
+    async def apply(
+        self,
+        kind: type[T],
+        namespace: str,
+        name: str,
+        configuration: Mapping[str, Any],
+        *,
+        manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> T:
+        """Apply a configuration on the server's side; return the object as it was stored."""
+        path = _object_path(kind, namespace, name)
+        params = {"fieldManager": manager, "force": "true" if force else "false"}
+        params |= {"dryRun": "All"} if dry_run else {}
+        body = msgspec.json.encode(configuration)
+        answer = await self._connection.patch(path, body, APPLY, params)
         return decode_with(path, lambda: kind_of(kind).decode(answer))
 
     async def scale(self, kind: type[T], namespace: str, name: str, replicas: int) -> None:

@@ -70,6 +70,12 @@ def _request(
     return content
 
 
+def _causes(status: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the field and the message of each cause of a ``Status``."""
+    causes = (status.get("details") or {}).get("causes") or ()
+    return tuple((str(cause.get("field") or ""), str(cause.get("message"))) for cause in causes)
+
+
 def refusal(
     code: int, reason: str, body: bytes, headers: Mapping[str, str] | None = None
 ) -> ApiError:
@@ -80,7 +86,7 @@ def refusal(
         status = json.loads(body)
         # Kubernetes omits the reason if it has no name for it.
         word = str(status.get("reason") or reason.replace(" ", ""))
-        return ApiError(code, word, str(status["message"]), after)
+        return ApiError(code, word, str(status["message"]), after, _causes(status))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = body[:500].decode(errors="replace").strip()
         return ApiError(code, reason.replace(" ", ""), text or f"{code} {reason}", after)

@@ -37,6 +37,7 @@ from podtui.manifest.listing import (
     read_file,
     shown_path,
 )
+from podtui.manifest.objects import FolderDocument
 from podtui.manifest.preview import Preview, read_preview, why_no_manifest
 from podtui.manifest.result import ReadResult
 from podtui.manifest.watch import ADDED, MODIFIED, FolderChanges, FolderWatch
@@ -84,7 +85,7 @@ class ManifestFolder:
     """Reads ``path``, a folder or a single file, and follows its changes.
 
     ``last_good`` are records of an earlier run by manifest path: a file that is invalid when the
-    agent starts keeps its earlier pod (departure 1). ``strict`` is ``kubeletStrict``.
+    agent starts keeps its earlier pods (departure 1). ``strict`` is ``kubeletStrict``.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class ManifestFolder:
         node_name: str,
         clock: Clock,
         strict: bool = False,
-        last_good: Mapping[str, Pod] | None = None,
+        last_good: Mapping[str, tuple[Pod, ...]] | None = None,
         full_list_seconds: float = 20.0,
     ) -> None:
         self._path = os.path.abspath(path)
@@ -102,9 +103,11 @@ class ManifestFolder:
         self._clock = clock
         self._strict = strict
         self._full_seconds = full_list_seconds
-        previous = {name: from_record(pod) for name, pod in (last_good or {}).items()}
+        previous = {name: tuple(map(from_record, pods)) for name, pods in (last_good or {}).items()}
         self._state = FolderState(strict=strict, previous=previous)
         self._scans = 0
+        self._reconsider = False
+        """True if the state changed without a change of a file."""
         self._single = False
         self._around: set[str] = set()
         """All names of the last listing; ``_hidden`` and ``_links`` are the hidden names and the
@@ -143,6 +146,13 @@ class ManifestFolder:
                 changes = await self._rest(watch, listing.folder)
         finally:
             watch.close()
+
+    def refuse(
+        self, name: str, documents: tuple[FolderDocument, ...], errors: tuple[Diagnostic, ...]
+    ) -> None:
+        """Record the API's errors about the documents of a file; none if it accepts them now."""
+        self._state.refuse(name, documents, errors)
+        self._reconsider = True
 
     async def preview(self, name: str, data: bytes | None) -> Preview:
         """Return the folder as if the file ``name`` had the content ``data``, or did not exist
@@ -206,7 +216,8 @@ class ManifestFolder:
         """Wait for a change or for the next deadline."""
         while True:
             left = min(self._deadlines) - self._clock.monotonic()
-            if left <= 0:
+            if left <= 0 or self._reconsider:
+                self._reconsider = False
                 return FolderChanges()
             changes = await watch.wait(min(left, POLL_SECONDS))
             if changes is not None:

@@ -34,6 +34,10 @@ from podtui.api.v1 import (
     StatusDetails,
 )
 from podtui.clock import Clock
+from podtui.manifest.strategies.namespaces import TERMINATING
+from podtui.manifest.strategies.pods import with_tolerations
+from podtui.manifest.strategies.strategy import unchanged
+from podtui.manifest.strategies.volumes import transition_time
 from podtui.manifest.validation.priority_classes import SYSTEM_VALUES
 from podtui.server.resources.ingress_classes import with_default_class
 from podtui.server.resources.limit_ranges import (
@@ -56,10 +60,6 @@ from podtui.server.resources.storage_classes import (
     class_of,
     protected_volume,
 )
-from podtui.server.resources.strategies.namespaces import TERMINATING
-from podtui.server.resources.strategies.pods import with_tolerations
-from podtui.server.resources.strategies.strategy import unchanged
-from podtui.server.resources.strategies.volumes import transition_time
 from podtui.server.status import StatusError, forbidden, not_found, submitted_name
 from podtui.store.protocol import Records
 

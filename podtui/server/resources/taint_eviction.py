@@ -23,11 +23,11 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import NotFound
+from podtui.manifest.strategies.pods import PODS
 from podtui.server.resources.component_events import ComponentEvents
 from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.deletion import delete_record
 from podtui.server.resources.pod_routes import with_condition
-from podtui.server.resources.strategies.pods import PODS
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Resource
 

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from podtui.api.autoscaling import HorizontalPodAutoscaler, MetricSpec, MetricStatus
 from podtui.api.times import since
+from podtui.manifest.strategies import autoscaling
 from podtui.server.encoding.decoding import Tree
+from podtui.server.resources import autoscaling_v1
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import autoscaling, autoscaling_v1
 from podtui.server.resources.table import (
     AGE,
     NAME,

@@ -7,8 +7,8 @@ from datetime import datetime
 from podtui.api.selectors import selector_text
 from podtui.api.times import since
 from podtui.api.v1 import Endpoints, LabelSelector, Service, ServicePort
+from podtui.manifest.strategies import services
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import services
 from podtui.server.resources.table import (
     AGE,
     NAME,

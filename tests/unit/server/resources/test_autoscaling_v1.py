@@ -15,8 +15,8 @@ from served import Served
 from podtui.api.autoscaling import HorizontalPodAutoscaler
 from podtui.clock import SystemClock
 from podtui.server.encoding.decoding import DecodeError
+from podtui.server.resources.autoscaling_v1 import from_v1, to_v1
 from podtui.server.resources.namespace_care import NamespaceCare
-from podtui.server.resources.strategies.autoscaling_v1 import from_v1, to_v1
 
 V1 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers"
 V2 = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"

@@ -20,10 +20,10 @@ from served import Served
 from yarl import URL
 
 from podtui.clock import SystemClock
+from podtui.manifest.strategies.networking import NO_INGRESS, NO_POLICY
+from podtui.manifest.strategies.services import NO_NAMES, NO_TRAFFIC
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
-from podtui.server.resources.strategies.networking import NO_INGRESS, NO_POLICY
-from podtui.server.resources.strategies.services import NO_NAMES, NO_TRAFFIC
 
 NAMESPACE: Final = "recorded"
 RECORDINGS = ("recorded_kinds.jsonl", "recorded_workloads.jsonl")

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Final
 
 from podtui.api.policy import PodDisruptionBudget
-from podtui.manifest.validation.disruption_budgets import budget_status, validate_budget
-from podtui.manifest.validation.errors import Errors
-from podtui.server.resources.strategies.strategy import (
+from podtui.manifest.strategies.strategy import (
     Strategy,
     with_old_spec,
     with_old_status,
     without_status,
 )
+from podtui.manifest.validation.disruption_budgets import budget_status, validate_budget
+from podtui.manifest.validation.errors import Errors
 
 
 def _update_errors(new: PodDisruptionBudget, old: PodDisruptionBudget) -> Errors:

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import structs
 
 from podtui.api.autoscaling import HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy, with_old_spec
 from podtui.manifest.validation.autoscalers import autoscaler_status, validate_autoscaler
 from podtui.manifest.validation.errors import Errors
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy, with_old_spec
 
 API_VERSION: Final = "autoscaling/v2"
 _CPU_PERCENT: Final = 80

@@ -9,8 +9,8 @@ from typing import Any, Generic, cast
 from msgspec import structs
 
 from podtui.api.objects import Object, T
+from podtui.manifest.defaults import Tree
 from podtui.manifest.validation.errors import Errors, FieldError
-from podtui.server.encoding.decoding import Tree
 
 
 def unchanged(new: T, old: T | None = None) -> T:

@@ -8,10 +8,10 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.v1 import ConfigMap, Secret
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy
 from podtui.manifest.validation.errors import Errors, forbidden, invalid
 from podtui.manifest.validation.objects import validate_config_map, validate_secret
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy
 
 _FROZEN: Final = "field is immutable when `immutable` is set"
 

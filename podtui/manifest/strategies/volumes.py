@@ -18,6 +18,8 @@ from podtui.api.v1 import (
     TypedLocalObjectReference,
     TypedObjectReference,
 )
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy, no_warnings, with_old_spec
 from podtui.manifest.validation.persistent_volumes import (
     validate_volume,
     volume_update,
@@ -33,8 +35,6 @@ from podtui.manifest.validation.volume_claims import (
     validate_claim,
 )
 from podtui.manifest.warnings import claim_warnings
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy, no_warnings, with_old_spec
 
 _OF_A_CLAIM: Final = ("", "PersistentVolumeClaim")
 _OF_A_SNAPSHOT: Final = ("snapshot.storage.k8s.io", "VolumeSnapshot")

@@ -10,11 +10,11 @@ from msgspec import structs
 from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.batch import Job
 from podtui.api.v1 import PodTemplateSpec, ReplicationController
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.pods import without_stop_signals
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.pod_template import template_tree_errors
 from podtui.manifest.warnings import owner_name_warnings, template_warnings
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.pods import without_stop_signals
 
 _TEMPLATE: Final = "spec.template"
 Workload = TypeVar(

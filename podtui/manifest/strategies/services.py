@@ -10,6 +10,8 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.v1 import Endpoints, Service, ServiceSpec, ServiceStatus
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy, with_old_spec
 from podtui.manifest.validation.endpoints import endpoints_warnings, validate_endpoints
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.services import (
@@ -22,8 +24,6 @@ from podtui.manifest.validation.services import (
     service_warnings,
     validate_service,
 )
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy, with_old_spec
 
 NO_TRAFFIC: Final = "podtui does not route traffic to cluster addresses yet"
 NO_NAMES: Final = "podtui does not resolve the names of Services yet"

@@ -10,6 +10,13 @@ from uuid import uuid4
 from msgspec import structs
 
 from podtui.api.v1 import LimitRange, ResourceQuota, ResourceQuotaStatus
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import (
+    Strategy,
+    no_warnings,
+    with_meta,
+    with_old_spec,
+)
 from podtui.manifest.validation.quotas import (
     limit_range_update,
     quota_status_update,
@@ -17,13 +24,6 @@ from podtui.manifest.validation.quotas import (
     quota_warnings,
     validate_limit_range,
     validate_quota,
-)
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import (
-    Strategy,
-    no_warnings,
-    with_meta,
-    with_old_spec,
 )
 
 

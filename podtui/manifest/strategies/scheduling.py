@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from podtui.api.scheduling import PriorityClass
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy, with_meta
 from podtui.manifest.validation.priority_classes import (
     priority_class_update,
     validate_priority_class,
 )
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy, with_meta
 
 
 def _defaults(tree: Tree) -> None:

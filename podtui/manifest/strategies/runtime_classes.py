@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from podtui.api.v1 import RuntimeClass
-from podtui.manifest.defaults import round_up
+from podtui.manifest.defaults import Tree, round_up
+from podtui.manifest.strategies.strategy import Strategy
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import Errors, invalid, invalid_each, required
 from podtui.manifest.validation.metadata import labels, object_meta
 from podtui.manifest.validation.resources import overhead
 from podtui.manifest.validation.scheduling import tolerations
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy
 
 
 def _defaults(tree: Tree) -> None:

@@ -7,6 +7,15 @@ from dataclasses import replace
 from typing import Final
 
 from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import (
+    Strategy,
+    counted,
+    with_meta,
+    with_old_spec,
+    with_old_status,
+    without_status,
+)
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.ingresses import (
     CLASS_ANNOTATION,
@@ -21,15 +30,6 @@ from podtui.manifest.validation.network_policies import (
     network_policy_spec,
     network_policy_warnings,
     validate_network_policy,
-)
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import (
-    Strategy,
-    counted,
-    with_meta,
-    with_old_spec,
-    with_old_status,
-    without_status,
 )
 
 NO_INGRESS: Final = "the Ingress is stored, but podtui does not serve its rules yet"

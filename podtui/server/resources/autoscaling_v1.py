@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from podtui.api.autoscaling import HorizontalPodAutoscaler
+from podtui.manifest.strategies.autoscaling import to_wire
 from podtui.server.encoding.decoding import DecodeError, Tree
-from podtui.server.resources.strategies.autoscaling import to_wire
 
 API_VERSION: Final = "autoscaling/v1"
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"

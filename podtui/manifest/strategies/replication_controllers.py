@@ -7,24 +7,24 @@ from dataclasses import replace
 from typing import Final
 
 from podtui.api.v1 import ReplicationController
-from podtui.manifest.validation.workload_status import replication_controller_status
-from podtui.manifest.validation.workloads import (
-    replication_controller_update,
-    validate_replication_controller,
-)
-from podtui.manifest.workload_defaults import replication_controller_defaults
-from podtui.server.resources.strategies.strategy import (
+from podtui.manifest.strategies.strategy import (
     Strategy,
     no_warnings,
     with_old_spec,
     with_old_status,
     without_status,
 )
-from podtui.server.resources.strategies.templates import (
+from podtui.manifest.strategies.templates import (
     prepared,
     template_tree,
     written_warnings,
 )
+from podtui.manifest.validation.workload_status import replication_controller_status
+from podtui.manifest.validation.workloads import (
+    replication_controller_update,
+    validate_replication_controller,
+)
+from podtui.manifest.workload_defaults import replication_controller_defaults
 
 
 def _prepare_create(item: ReplicationController) -> ReplicationController:

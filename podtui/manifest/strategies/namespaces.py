@@ -8,11 +8,11 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.v1 import Namespace
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy, with_meta
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import Errors, invalid, invalid_each
 from podtui.manifest.validation.metadata import object_meta
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy, with_meta
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 FINALIZER: Final = "kubernetes"

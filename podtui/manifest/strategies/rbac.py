@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.rbac import (
     GROUP,
@@ -15,8 +17,6 @@ from podtui.manifest.validation.rbac import (
     validate_role_binding,
     validate_role_ref_update,
 )
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy
 
 
 def _binding_defaults(tree: Tree) -> None:

@@ -9,6 +9,20 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import (
+    Strategy,
+    no_warnings,
+    with_meta,
+    with_old_spec,
+    with_old_status,
+    without_status,
+)
+from podtui.manifest.strategies.templates import (
+    prepared,
+    template_tree,
+    written_warnings,
+)
 from podtui.manifest.validation.workload_status import (
     daemon_set_status,
     deployment_status,
@@ -33,20 +47,6 @@ from podtui.manifest.workload_defaults import (
     deployment_defaults,
     replica_set_defaults,
     stateful_set_defaults,
-)
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import (
-    Strategy,
-    no_warnings,
-    with_meta,
-    with_old_spec,
-    with_old_status,
-    without_status,
-)
-from podtui.server.resources.strategies.templates import (
-    prepared,
-    template_tree,
-    written_warnings,
 )
 
 GENERATION: Final = "deprecated.daemonset.template.generation"

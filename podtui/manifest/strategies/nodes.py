@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.v1 import Node, Taint
+from podtui.manifest.strategies.strategy import Strategy
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import (
     DUPLICATE,
@@ -20,7 +21,6 @@ from podtui.manifest.validation.errors import (
     required,
 )
 from podtui.manifest.validation.metadata import label_name, object_meta
-from podtui.server.resources.strategies.strategy import Strategy
 
 _NOT_UNIQUE: Final = "taints must be unique by key and effect pair"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -9,13 +9,13 @@ import msgspec
 from msgspec import structs
 
 from podtui.api.discovery import EndpointSlice
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy, with_meta
 from podtui.manifest.validation.endpoint_slices import (
     endpoint_slice_update,
     endpoint_slice_warnings,
     validate_endpoint_slice,
 )
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy, with_meta
 
 API_VERSION: Final = "discovery.k8s.io/v1"
 

@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 
 from podtui.api.v1 import Event
+from podtui.manifest.defaults import Tree
+from podtui.manifest.strategies.strategy import Strategy
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import Errors, invalid, invalid_each, required
 from podtui.manifest.validation.metadata import label_name, object_meta
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy
 
 _LIMITS: Final = (("reportingInstance", 128), ("action", 128), ("reason", 128), ("message", 1024))
 _MISMATCH: Final = "does not match event.namespace"

@@ -7,9 +7,9 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.v1 import Lease, ServiceAccount
+from podtui.manifest.strategies.strategy import Strategy
 from podtui.manifest.validation.errors import Errors, invalid
 from podtui.manifest.validation.metadata import object_meta
-from podtui.server.resources.strategies.strategy import Strategy
 
 _POSITIVE: Final = "must be greater than 0"
 

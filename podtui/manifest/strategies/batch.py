@@ -10,7 +10,16 @@ from msgspec import structs
 
 from podtui.api.batch import CronJob, Job, JobSpec
 from podtui.api.v1 import LabelSelector
-from podtui.manifest.defaults import default_template
+from podtui.manifest.defaults import Tree, default_template
+from podtui.manifest.strategies.strategy import (
+    Strategy,
+    no_warnings,
+    with_meta,
+    with_old_spec,
+    with_old_status,
+    without_status,
+)
+from podtui.manifest.strategies.templates import prepared, supported
 from podtui.manifest.validation.cron_jobs import cron_job_update, validate_cron_job
 from podtui.manifest.validation.errors import Errors, invalid
 from podtui.manifest.validation.job_status import job_status
@@ -25,16 +34,6 @@ from podtui.manifest.validation.jobs import (
 )
 from podtui.manifest.validation.pod_template import template_tree_errors
 from podtui.manifest.warnings import owner_name_warnings, template_warnings
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import (
-    Strategy,
-    no_warnings,
-    with_meta,
-    with_old_spec,
-    with_old_status,
-    without_status,
-)
-from podtui.server.resources.strategies.templates import prepared, supported
 
 _LIMIT: Final = 6
 _NO_LIMIT: Final = 2**31 - 1

@@ -25,7 +25,8 @@ from podtui.api.v1 import (
     Toleration,
     TopologySpreadConstraint,
 )
-from podtui.manifest.defaults import apply_defaults
+from podtui.manifest.defaults import Tree, apply_defaults
+from podtui.manifest.strategies.strategy import Strategy, with_meta
 from podtui.manifest.validation import validate_pod, written_empties
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.pod_update import (
@@ -36,8 +37,6 @@ from podtui.manifest.validation.pod_update import (
 )
 from podtui.manifest.validation.security import APPARMOR_CONTAINER, apparmor_of_annotation
 from podtui.manifest.warnings import pod_warnings
-from podtui.server.encoding.decoding import Tree
-from podtui.server.resources.strategies.strategy import Strategy, with_meta
 
 Selecting = TypeVar("Selecting", PodAffinityTerm, TopologySpreadConstraint)
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
