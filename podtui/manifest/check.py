@@ -9,7 +9,14 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from podtui.api.local import Diagnostic, Manifest, ManifestObject, ManifestState, Severity
+from podtui.api.local import (
+    Diagnostic,
+    Manifest,
+    ManifestObject,
+    ManifestState,
+    Severity,
+    summary_text,
+)
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, as_utf8, printable, source_lines
@@ -247,11 +254,15 @@ def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bo
             if check.state is ManifestState.IGNORED:
                 out.append(f"{path}: {paint('ignored', _DIM)}: {printable(check.message, 1000)}")
             else:
-                pods = [f"pod {p.metadata.namespace}/{p.metadata.name}" for p in check.pods]
-                shown = ", ".join([*pods, *filter(None, [check.message])])
-                out.append(f"{path}: {paint('ok', _GREEN)}: {printable(shown, 1000)}")
+                pods = ", ".join(
+                    f"pod {pod.metadata.namespace}/{pod.metadata.name}" for pod in check.pods
+                )
+                shown = printable(check.message or pods, 1000)
+                out.append(f"{path}: {paint('ok', _GREEN)}: {shown}")
         for diagnostic in check.diagnostics:
             out += _finding(diagnostic, check, path, paint, strict=strict)
+        if check.diagnostics and len(check.objects) > 1:
+            out.append(f"{path}: {printable(summary_text(check.objects), 1000)}")
     errors = sum(check.errors for check in results)
     warnings = sum(check.warnings for check in results)
     unread = sum(check.unread for check in results)
