@@ -113,7 +113,8 @@ class DocumentOutcome(StrEnum):
 
 
 class ManifestObject(Struct, frozen=True, kw_only=True):
-    """One document of a file. ``line`` is its first one; ``uid`` and ``places`` are those of a
+    """One document of a file. ``line`` is its first one, 0 for rendered
+    output; ``uid`` and ``places`` are those of a
     pod; ``message`` is the reason for the outcome."""
 
     apiVersion: str
@@ -145,7 +146,7 @@ def summary_text(objects: Iterable[ManifestObject]) -> str:
         name = f"{item.namespace}/{item.name}" if item.namespace else item.name
         well = item.outcome in (DocumentOutcome.RUNS, DocumentOutcome.APPLIED)
         text = f"{item.kind or 'a document'} {name}".rstrip()
-        names[item.outcome].append(text if well else f"{text} (line {item.line})")
+        names[item.outcome].append(f"{text} (line {item.line})" if item.line and not well else text)
     parts: list[str] = []
     for outcome, found in names.items():
         if found:

@@ -21,6 +21,7 @@ from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, as_utf8, printable, source_lines
 from podtui.manifest.folder_state import FolderState
+from podtui.manifest.kustomize import read_kustomization, used_names, without_used
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import MISSING_OBJECT, ReadResult
 from podtui.text.terminal_text import cells, plural
@@ -164,6 +165,8 @@ def check_paths(
             count += 1
             continue
         folder = os.path.dirname(absolute) if listing.single else absolute
+        if not listing.single and not strict:
+            listing = without_used(listing, used_names(folder))
         group = groups.setdefault(folder, _Group(FolderState(strict=strict, previous={}), {}, {}))
         for name, listed in listing.files.items():
             if name not in group.requested:
@@ -190,7 +193,10 @@ def _enter(
     if listed.stamp is None:
         group.folder_state.ignore(listed.name, shown_path(path), 1, listed.ignored)
         return
-    result, lines = _read(path, data, node_name=node_name, strict=strict)
+    if listed.rendered:
+        result, lines = read_kustomization(path, node_name=node_name), ()
+    else:
+        result, lines = _read(path, data, node_name=node_name, strict=strict)
     group.lines[listed.name] = lines
     group.folder_state.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
 

@@ -162,7 +162,7 @@ def _outcome(
     errors = [d for d in findings if d.severity is Severity.ERROR]
     if errors:
         return DocumentOutcome.REFUSED, errors[0].text
-    if not (item.uid or item.places):
+    if item.outcome is DocumentOutcome.IGNORED:
         return DocumentOutcome.IGNORED, next((d.text for d in findings), "")
     if entry.state is ManifestState.DUPLICATE:
         return DocumentOutcome.WAITS, entry.conflict
