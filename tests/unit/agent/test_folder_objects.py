@@ -100,7 +100,7 @@ class World:
         """Return the first true result of an async function."""
         async with asyncio.timeout(20):
             while not (result := await test()):
-                await asyncio.sleep(0.01)
+                await SystemClock().sleep(0.01)
         return result
 
     async def events(self, reason: str) -> list[Event]:
@@ -220,8 +220,8 @@ async def test_a_file_that_the_api_refuses_keeps_its_version_before(world: World
     world.source.put("a.yaml", CONFIG.replace("A: b", "A: c"), other)
 
     async def refused() -> bool:
-        manifest = world.last.manifests["a.yaml"]
-        return manifest.status.state is ManifestState.LAST_GOOD
+        manifest = world.last.manifests.get("a.yaml")
+        return manifest is not None and manifest.status.state is ManifestState.LAST_GOOD
 
     await world.until(refused)
     [finding] = world.last.manifests["a.yaml"].status.diagnostics
@@ -242,7 +242,8 @@ async def test_an_invalid_version_keeps_the_objects(world: World) -> None:
     world.source.put("a.yaml", CONFIG.replace("data:", "dat:"))
 
     async def seen() -> bool:
-        return world.last.manifests["a.yaml"].status.state is ManifestState.LAST_GOOD
+        manifest = world.last.manifests.get("a.yaml")
+        return manifest is not None and manifest.status.state is ManifestState.LAST_GOOD
 
     await world.until(seen)
     assert (await world.get("configmaps", "m")).data == {"A": "b"}

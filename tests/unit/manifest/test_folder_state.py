@@ -139,9 +139,7 @@ class ReferenceModel:
         for state in states:
             state.file.drawn = None
             claims = dict(claims_of(state))
-            rivals = [
-                c for c in claims if (c in held and held[c][1] != claims[c]) or _is_pod(c, held)
-            ]
+            rivals = [c for c, what in claims.items() if _is_taken(c, what, held)]
             if rivals:
                 state = as_duplicate(state, rivals[0], held[rivals[0]][0], strict=self.strict)
             else:
