@@ -37,7 +37,9 @@ from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import RESOURCES, Resource
 
 LEASES: Final = "kube-node-lease"
-_RESOURCES_OF_TYPES: Final = {kept.type: resource for resource, kept in RESOURCES.items()}
+_RESOURCES_OF_TYPES: Final[Mapping[type[Object], Resource]] = {
+    kept.type: resource for resource, kept in RESOURCES.items()
+}
 _RESOURCES: Final[Mapping[DocumentKind, Resource]] = {
     "ConfigMap": "configmaps",
     "Secret": "secrets",
