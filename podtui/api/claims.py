@@ -16,6 +16,8 @@ BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+PROVISIONER: Final = "podtui.dev/directory"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
@@ -115,6 +117,47 @@ def is_reachable_from(volume: PersistentVolume, labels: Labels) -> bool:
     if affinity is None or affinity.required is None:
         return True
     return any(node_term_matches(term, "", labels) for term in affinity.required.nodeSelectorTerms)
+
+
+# --- what the deletion of a claim means for its data
+
+
+def is_provisioned_here(volume: PersistentVolume) -> bool:
+    return volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
+
+
+def deleted_directory(volume: PersistentVolume | None) -> str:
+    """Return the directory that goes with the claim that is bound to the volume; empty if none."""
+    if volume is None or not is_provisioned_here(volume) or volume.spec.hostPath is None:
+        return ""
+    return volume.spec.hostPath.path if _goes_with_claim(volume) else ""
+
+
+def deletion_sentence(volume: PersistentVolume | None) -> str:
+    """Return a sentence on what happens to the data if the claim that is bound to the volume is
+    deleted; ``volume`` is None for a claim that is not bound."""
+    if volume is None:
+        return "It has no data: it is not bound to a volume."
+    name, annotations = volume.metadata.name, volume.metadata.annotations
+    if path := deleted_directory(volume):
+        return f"This deletes the directory {path} with all its files."
+    provisioner = annotations.get(PROVISIONED_BY, "")
+    if provisioner and not is_provisioned_here(volume) and _goes_with_claim(volume):
+        return f"The provisioner {provisioner} deletes the volume {name} with its data."
+    return f"The data of the volume {name} are kept{_place(volume)}."
+
+
+def _goes_with_claim(volume: PersistentVolume) -> bool:
+    return volume.spec.persistentVolumeReclaimPolicy == "Delete"
+
+
+def _place(volume: PersistentVolume) -> str:
+    spec = volume.spec
+    if spec.hostPath is not None:
+        return f" in {spec.hostPath.path}"
+    if spec.local is not None:
+        return f" in {spec.local.path}"
+    return "" if spec.nfs is None else f" on {spec.nfs.server}:{spec.nfs.path}"
 
 
 # --- changed objects

@@ -21,6 +21,8 @@ from msgspec import structs
 from podtui.api.claims import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    PROVISIONER,
     SELECTED_NODE,
     capacity,
     claim_reference,
@@ -28,6 +30,7 @@ from podtui.api.claims import (
     ephemeral_claim_name,
     is_candidate,
     is_free_for,
+    is_provisioned_here,
     is_reserved_for,
     mismatch,
     requested,
@@ -45,8 +48,6 @@ from podtui.api.v1 import (
     Pod,
 )
 
-PROVISIONER: Final = "podtui.dev/directory"
-PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
 DELETION_FINALIZER: Final = "kubernetes.io/pv-controller"
@@ -318,10 +319,6 @@ class Unbind:
 
 
 VolumeAction = SetPhase | DeleteData | Unbind | None
-
-
-def is_provisioned_here(volume: PersistentVolume) -> bool:
-    return volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
 
 
 def decide_volume(

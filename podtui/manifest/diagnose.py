@@ -144,7 +144,10 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
     errors += written_empties(tree)
     problems += validation_problems(errors, document, problems, strict=strict)
     if not strict:
-        problems += without_consequences([*relative_host_paths(pod.spec, path)], problems)
+        relative = [*relative_host_paths(pod.spec, path)]
+        # Also instead of the error about ``..``: the fix removes it.
+        problems = [p for p in problems if p.path not in {each.path for each in relative}]
+        problems += relative
     no_effect = [
         *no_effect_fields(pod, strict=strict),
         *unscheduled_fields(tree["spec"], node_name),

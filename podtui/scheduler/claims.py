@@ -148,7 +148,7 @@ def plan_claims(pod: Pod, claims: Claims, node: str, labels: Labels) -> ClaimPla
         volume = claims.volumes.get(claim.spec.volumeName)
         if not reasons and (volume is None or not is_reachable_from(volume, labels)):
             reasons.append(VOLUME_GONE if volume is None else NO_ACCESS)
-    plan = _plan_unbound(unbound, claims, node, labels)
+    plan = _plan_unbound(unbound, claims, node, labels) if unbound else ClaimPlan()
     if plan is None:
         reasons.append(NO_VOLUME)
     if reasons or plan is None:
