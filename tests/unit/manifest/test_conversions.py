@@ -60,19 +60,25 @@ def test_an_ingress_gets_its_backends_and_path_types() -> None:
     ("text", "version"),
     [
         (
-            "apiVersion: batch/v1beta1\nkind: CronJob\nmetadata: {name: c}\nspec:\n"
-            "  schedule: '* * * * *'\n  jobTemplate: {spec: {template: {spec: {restartPolicy: Never,"
-            " containers: [{name: c, image: i}]}}}}\n",
+            (
+                "apiVersion: batch/v1beta1\nkind: CronJob\nmetadata: {name: c}\nspec:\n"
+                "  schedule: '* * * * *'\n  jobTemplate: {spec: {template: {spec: {"
+                "restartPolicy: Never, containers: [{name: c, image: i}]}}}}\n"
+            ),
             "batch/v1",
         ),
         (
-            "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p}\n"
-            "spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}\n",
+            (
+                "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p}\n"
+                "spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}\n"
+            ),
             "policy/v1",
         ),
         (
-            "apiVersion: rbac.authorization.k8s.io/v1beta1\nkind: Role\nmetadata: {name: r}\n"
-            "rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n",
+            (
+                "apiVersion: rbac.authorization.k8s.io/v1beta1\nkind: Role\nmetadata: {name: r}\n"
+                "rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n"
+            ),
             "rbac.authorization.k8s.io/v1",
         ),
     ],
@@ -88,14 +94,20 @@ def test_kinds_whose_fields_are_the_same(text: str, version: str) -> None:
     "text",
     [
         # An empty selector selected nothing.
-        "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p}\n"
-        "spec: {minAvailable: 1, selector: {}}\n",
+        (
+            "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p}\n"
+            "spec: {minAvailable: 1, selector: {}}\n"
+        ),
         # Its fields are others today.
-        "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\n"
-        "spec: {maxReplicas: 2, scaleTargetRef: {kind: Deployment, name: web}}\n",
+        (
+            "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\n"
+            "spec: {maxReplicas: 2, scaleTargetRef: {kind: Deployment, name: web}}\n"
+        ),
         # Nothing tells which labels it selects.
-        "apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: web}\n"
-        "spec: {template: {spec: {containers: [{name: c, image: i}]}}}\n",
+        (
+            "apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: web}\n"
+            "spec: {template: {spec: {containers: [{name: c, image: i}]}}}\n"
+        ),
     ],
 )
 def test_no_conversion_that_is_not_exact(text: str) -> None:
