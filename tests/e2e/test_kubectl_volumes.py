@@ -125,3 +125,59 @@ spec:
     agent.out("delete", "pvc", "data")
     agent.out("wait", "--for=jsonpath={.status.phase}=Released", "pv/disk", "--timeout=60s")
     agent.out("delete", "pv", "disk")
+
+
+CLASS: Final = """\
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: manual}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: disk}
+spec:
+  storageClassName: manual
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: waits}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: "busybox:1"}]
+  volumes: [{name: d, persistentVolumeClaim: {claimName: disk}}]
+"""
+VOLUME: Final = """\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  storageClassName: manual
+  accessModes: [ReadWriteOnce]
+  capacity: {storage: 1Gi}
+  local: {path: /mnt/disk}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [NODE]}]
+"""
+
+
+def test_a_pod_waits_for_a_volume_on_its_node(agent: KubectlAgent) -> None:
+    agent.out("create", "-f", "-", text=CLASS)
+    reason = "1 node(s) didn't find available persistent volumes to bind."
+    agent.until(lambda: reason in agent.out("describe", "pod", "waits"))
+    assert "waiting for pod waits to be scheduled" in agent.out("describe", "pvc", "disk")
+    agent.out("create", "-f", "-", text=VOLUME.replace("NODE", "elsewhere"))
+    agent.out("wait", "--for=jsonpath={.status.phase}=Available", "pv/disk", "--timeout=60s")
+    assert agent.out("get", "pod", "waits", "-o", "jsonpath={.spec.nodeName}") == ""
+    agent.out("delete", "pv", "disk")
+    hostname = agent.out(
+        "get", "node", "n1", "-o", r"jsonpath={.metadata.labels.kubernetes\.io/hostname}"
+    )
+    agent.out("create", "-f", "-", text=VOLUME.replace("NODE", hostname))
+    agent.out("wait", "--for=condition=PodScheduled", "pod/waits", "--timeout=60s")
+    agent.out("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/disk", "--timeout=60s")
