@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Generic, cast
 
-import msgspec
 from aiohttp import web
 
 from podtui.api.names import MANIFEST_PATH
@@ -62,6 +61,7 @@ from podtui.server.status import (
     already_exists,
     bad_request,
     conflict,
+    encode_status,
     json_response,
     not_found,
 )
@@ -416,7 +416,7 @@ class WriteRoutes(Generic[T]):
             status="Success",
             details=details,
         )
-        return json_response(msgspec.json.encode(status), headers=answer.headers)
+        return json_response(encode_status(status), headers=answer.headers)
 
     # --- records
 
