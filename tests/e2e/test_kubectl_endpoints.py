@@ -89,7 +89,7 @@ def test_an_autoscaler_has_two_versions(agent: KubectlAgent) -> None:
     assert row[:6] == ["scaled", "Deployment/scaled", "cpu:", "<unknown>/60%", "1", "3"]
     path = "jsonpath={.apiVersion} {.spec.metrics[0].resource.target.averageUtilization}"
     assert agent.out("get", "hpa", "scaled", "-o", path) == "autoscaling/v2 60"
-    older = ("get", "hpa.v1.autoscaling", "scaled", "-o")
+    older = ("get", "horizontalpodautoscalers.v1.autoscaling", "scaled", "-o")
     path = "jsonpath={.apiVersion} {.spec.targetCPUUtilizationPercentage}"
     assert agent.out(*older, path) == "autoscaling/v1 60"
     changed = AUTOSCALER.replace("60", "70")
