@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Generic, cast
 
-import msgspec
 from aiohttp import web
 
 from podtui.api.local import Manifest
@@ -63,6 +62,7 @@ from podtui.server.status import (
     already_exists,
     bad_request,
     conflict,
+    encode_status,
     json_response,
     not_found,
 )
@@ -418,7 +418,7 @@ class WriteRoutes(Generic[T]):
             status="Success",
             details=details,
         )
-        return json_response(msgspec.json.encode(status), headers=answer.headers)
+        return json_response(encode_status(status), headers=answer.headers)
 
     async def _folder_warnings(self, item: T) -> Iterable[str]:
         """Warn that the folder creates an object again while a file states it."""
