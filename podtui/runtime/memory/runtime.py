@@ -26,7 +26,7 @@ from podtui.runtime.memory.engine import Behave, MemoryEngine
 from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import PodVolumes, packed, pieces, unpack
 from podtui.runtime.memory.images import IMAGE_FILES, progress_of, refuse_absent, simulated_image
-from podtui.runtime.memory.process import Behaviour, Process, rfc3339, completed, simulated_command
+from podtui.runtime.memory.process import Behaviour, Process, completed, rfc3339, simulated_command
 from podtui.runtime.memory.sessions import (
     NOT_STARTED,
     AttachSession,
