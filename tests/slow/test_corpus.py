@@ -90,4 +90,4 @@ def test_the_apps_of_a_corpus(
     assert table["blog"][0] == "Pod blog"
     assert table["blog"][1].startswith("needs Secret database. ")
     assert "needs the Secret database" in table["blog"][1]
-    assert "spec.template.spec.containers[0].image" in table["."][1]
+    assert "does not match template `labels`" in table["."][1]
