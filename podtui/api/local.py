@@ -113,7 +113,8 @@ class DocumentOutcome(StrEnum):
 
 
 class ManifestObject(Struct, frozen=True, kw_only=True):
-    """One document of a file. ``line`` is its first one; ``uid`` and ``places`` are those of a
+    """One document of a file. ``line`` is its first one, 0 for rendered
+    output; ``uid`` and ``places`` are those of a
     pod; ``message`` is the reason for the outcome."""
 
     apiVersion: str
@@ -125,6 +126,34 @@ class ManifestObject(Struct, frozen=True, kw_only=True):
     message: str = ""
     uid: str = ""
     places: str = ""
+
+
+_VERBS: Final = {
+    DocumentOutcome.RUNS: "runs",
+    DocumentOutcome.APPLIED: "applied",
+    DocumentOutcome.NO_EFFECT: "no effect",
+    DocumentOutcome.WAITS: "not applied",
+    DocumentOutcome.REFUSED: "refused",
+    DocumentOutcome.IGNORED: "ignored",
+}
+_MOST_NAMED: Final = 6
+
+
+def summary_text(objects: Iterable[ManifestObject]) -> str:
+    """Return what becomes of the documents of a file, with the lines of those that do not run."""
+    names: dict[DocumentOutcome, list[str]] = {outcome: [] for outcome in DocumentOutcome}
+    for item in objects:
+        name = f"{item.namespace}/{item.name}" if item.namespace else item.name
+        well = item.outcome in (DocumentOutcome.RUNS, DocumentOutcome.APPLIED)
+        text = f"{item.kind or 'a document'} {name}".rstrip()
+        names[item.outcome].append(f"{text} (line {item.line})" if item.line and not well else text)
+    parts: list[str] = []
+    for outcome, found in names.items():
+        if found:
+            more = len(found) - _MOST_NAMED
+            shown = [*found[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
+            parts.append(f"{_VERBS[outcome]}: {', '.join(shown)}")
+    return "; ".join(parts)
 
 
 class ManifestStatus(Struct, frozen=True, kw_only=True):

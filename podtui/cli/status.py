@@ -1,4 +1,5 @@
-"""``podtui status``: the node, its pods, and files that cannot be used, as tables or as JSON."""
+"""``podtui status``: the node, its pods, and files, with the reason why one cannot be used or what
+becomes of its documents, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from podtui.api.health import pod_health
 from podtui.api.lenient import lenient_convert
-from podtui.api.local import UNUSABLE
+from podtui.api.local import UNUSABLE, ManifestState
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
@@ -28,19 +29,20 @@ _JSON: Final = "application/json"
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print nodes, pods and unusable files. Return 1 if there are such files, or if the agent is
+    """Print nodes, pods and files. Return 1 if there are such files, or if the agent is
     not healthy. Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
     if namespace.cluster:
         return _print_cluster(namespace)
     socket = socket_of(namespace)
-    files = unusable_files(get_json(socket, f"/apis/{GROUP_VERSION}/manifests", timeout=5.0))
+    manifests = get_json(socket, f"/apis/{GROUP_VERSION}/manifests", timeout=5.0)
+    files = unusable_files(manifests)
     if namespace.output == "table":
         for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods?includeObject=Object")):
             table = get_json(socket, path, timeout=5.0, accept=TABLE)
             health = health_words(table, time.time()) if index else None
             print(lines(("\n" if index else "") + render(table, health=health)))
-        if files:
-            print(lines("\n" + render(files_table(files))))
+        if listed := [*files, *summarized_files(manifests)]:
+            print(lines("\n" + render(files_table(listed))))
     else:
         items: list[Any] = []
         for path in ("/api/v1/nodes", "/api/v1/pods"):
@@ -66,8 +68,18 @@ def unusable_files(listing: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in with_kinds(listing) if item["status"]["state"] in UNUSABLE]
 
 
+def summarized_files(listing: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the usable files with more than a pod, whose message says what becomes of the
+    documents."""
+    return [
+        item
+        for item in listing.get("items") or []
+        if item["status"]["state"] == ManifestState.ACCEPTED and item["status"].get("message")
+    ]
+
+
 def files_table(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a Table of files, with the reason why each is not used."""
+    """Return a Table of files, with the reason why each is not used, or what it holds."""
     columns = [{"name": name} for name in ("File", "State", "Message")]
     rows = [
         {"cells": [file["metadata"]["name"], file["status"]["state"], file["status"]["message"]]}

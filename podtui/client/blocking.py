@@ -72,7 +72,8 @@ def _request(
 
 def _causes(status: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the field and the message of each cause of a ``Status``."""
-    causes = (status.get("details") or {}).get("causes") or ()
+    details: dict[str, Any] = status.get("details") or {}
+    causes: list[dict[str, Any]] = details.get("causes") or []
     return tuple((str(cause.get("field") or ""), str(cause.get("message"))) for cause in causes)
 
 

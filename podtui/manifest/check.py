@@ -9,11 +9,19 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from podtui.api.local import Diagnostic, Manifest, ManifestObject, ManifestState, Severity
+from podtui.api.local import (
+    Diagnostic,
+    Manifest,
+    ManifestObject,
+    ManifestState,
+    Severity,
+    summary_text,
+)
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, as_utf8, printable, source_lines
 from podtui.manifest.folder_state import FolderState
+from podtui.manifest.kustomize import read_kustomization, used_names, without_used
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import MISSING_OBJECT, ReadResult
 from podtui.text.terminal_text import cells, plural
@@ -157,6 +165,8 @@ def check_paths(
             count += 1
             continue
         folder = os.path.dirname(absolute) if listing.single else absolute
+        if not listing.single and not strict:
+            listing = without_used(listing, used_names(folder))
         group = groups.setdefault(folder, _Group(FolderState(strict=strict, previous={}), {}, {}))
         for name, listed in listing.files.items():
             if name not in group.requested:
@@ -183,7 +193,10 @@ def _enter(
     if listed.stamp is None:
         group.folder_state.ignore(listed.name, shown_path(path), 1, listed.ignored)
         return
-    result, lines = _read(path, data, node_name=node_name, strict=strict)
+    if listed.rendered:
+        result, lines = read_kustomization(path, node_name=node_name), ()
+    else:
+        result, lines = _read(path, data, node_name=node_name, strict=strict)
     group.lines[listed.name] = lines
     group.folder_state.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
 
@@ -247,11 +260,15 @@ def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bo
             if check.state is ManifestState.IGNORED:
                 out.append(f"{path}: {paint('ignored', _DIM)}: {printable(check.message, 1000)}")
             else:
-                pods = [f"pod {p.metadata.namespace}/{p.metadata.name}" for p in check.pods]
-                shown = ", ".join([*pods, *filter(None, [check.message])])
-                out.append(f"{path}: {paint('ok', _GREEN)}: {printable(shown, 1000)}")
+                pods = ", ".join(
+                    f"pod {pod.metadata.namespace}/{pod.metadata.name}" for pod in check.pods
+                )
+                shown = printable(check.message or pods, 1000)
+                out.append(f"{path}: {paint('ok', _GREEN)}: {shown}")
         for diagnostic in check.diagnostics:
             out += _finding(diagnostic, check, path, paint, strict=strict)
+        if check.diagnostics and len(check.objects) > 1:
+            out.append(f"{path}: {printable(summary_text(check.objects), 1000)}")
     errors = sum(check.errors for check in results)
     warnings = sum(check.warnings for check in results)
     unread = sum(check.unread for check in results)

@@ -306,7 +306,12 @@ class _Reading:
             meta = reading.pod.metadata
             position = document.position(NAME) or (1, 1)
             item = msgspec.structs.replace(
-                item, namespace=meta.namespace, name=meta.name, uid=meta.uid, places=places
+                item,
+                namespace=meta.namespace,
+                name=meta.name,
+                outcome=DocumentOutcome.RUNS,
+                uid=meta.uid,
+                places=places,
             )
             if ("Pod", meta.namespace, meta.name) in self.positions:
                 self._duplicate(document, ("Pod", meta.namespace, meta.name))
@@ -322,7 +327,11 @@ class _Reading:
         if read is not None:
             kind_name, namespace, name = read.key
             item = msgspec.structs.replace(
-                item, kind=kind_name, namespace=namespace, name=name, places=read.places
+                item,
+                kind=kind_name,
+                namespace=namespace,
+                name=name,
+                outcome=DocumentOutcome.APPLIED,
             )
             if read.key not in self.positions:
                 self.positions[read.key] = read.position

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
 import msgspec
 
@@ -19,12 +18,11 @@ from podtui.api.local import (
     ManifestState,
     ManifestStatus,
     Severity,
+    summary_text,
 )
 from podtui.manifest.listing import Stamp, shown_path
 from podtui.manifest.objects import Claim, FolderDocument, Tree
 from podtui.manifest.result import MISSING_OBJECT, ReadResult
-
-_MOST_SHOWN: Final = 12
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,9 +133,9 @@ def _message(entry: FileState) -> str:
         case ManifestState.INVALID:
             return first_error(result.diagnostics)
         case ManifestState.ACCEPTED:
-            shown = [_claim_text(document.key) for document in entry.documents]
-            more = len(shown) - _MOST_SHOWN
-            return ", ".join([*shown[:_MOST_SHOWN], *([f"{more} more"] if more > 0 else [])])
+            items = _summary(entry)
+            pod_alone = len(items) == 1 and bool(items[0].uid)
+            return "" if pod_alone else summary_text(items)
 
 
 def _summary(entry: FileState) -> tuple[ManifestObject, ...]:
@@ -164,7 +162,7 @@ def _outcome(
     errors = [d for d in findings if d.severity is Severity.ERROR]
     if errors:
         return DocumentOutcome.REFUSED, errors[0].text
-    if not (item.uid or item.places):
+    if item.outcome is DocumentOutcome.IGNORED:
         return DocumentOutcome.IGNORED, next((d.text for d in findings), "")
     if entry.state is ManifestState.DUPLICATE:
         return DocumentOutcome.WAITS, entry.conflict

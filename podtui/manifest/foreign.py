@@ -93,6 +93,8 @@ def kind_advice(kind: str, kinds: Collection[str]) -> str:
     """Return advice for an object whose kind is not in ``kinds``."""
     if kind in _ADVICE:
         return _ADVICE[kind]
+    if kind in KINDS and kind not in kinds:
+        return f"create it over the API, with 'kubectl apply -f FILE'; {_MOVE_OUT}"
     if kind == "PodTemplate":
         return (
             "create a Pod from its template: apiVersion: v1, kind: Pod, a metadata.name,"

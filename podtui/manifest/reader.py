@@ -18,6 +18,7 @@ from podtui.manifest.document import (
     UnreadableText,
     decode_text,
     printable,
+    quoted,
     within,
 )
 from podtui.manifest.foreign import is_foreign, kind_advice, known_kind, runs_pods, unsupported_kind
@@ -78,9 +79,7 @@ def _wanted_version(version: object, name: object) -> str:
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         return ""
-    if current_version(version, name):
-        return kind.api_version
-    if not isinstance(version, str) or not version:
+    if current_version(version, name) or not isinstance(version, str) or not is_foreign(version):
         return kind.api_version
     group, _, _ = version.rpartition("/")
     return kind.api_version if group == kind.api_version.rpartition("/")[0] else ""
@@ -90,18 +89,27 @@ def _former(document: Document, wanted: str) -> Problem:
     """Return the error about an object with another version than today's."""
     tree = _map(document)
     kind, version = tree["kind"], tree.get("apiVersion")
-    if not isinstance(version, str) or not version:
+    if version is None:
         return Problem(
             code="FieldValueRequired",
             message="Required value (apiVersion)",
             position=document.position(("kind",)),
             fix=f"add apiVersion: {wanted}",
         )
+    position = document.position(("apiVersion",))
+    if current_version(version, kind):
+        return Problem(
+            code=FORMER_VERSION,
+            message=f"{printable(version, 60)} of {kind} is not served;"
+            f" today's version is {wanted}",
+            position=position,
+            fix=f"write apiVersion: {wanted}, and convert what differs in it",
+        )
     return Problem(
-        code=FORMER_VERSION,
-        message=f"{printable(version, 60)} of {kind} is not served; today's version is {wanted}",
-        position=document.position(("apiVersion",)),
-        fix=f"write apiVersion: {wanted}, and convert what differs in it",
+        code="FieldValueNotSupported",
+        message=f'Unsupported value: {quoted(version, 60)}: supported values: "{wanted}"',
+        position=position,
+        fix=f"write apiVersion: {wanted}",
     )
 
 

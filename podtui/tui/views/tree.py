@@ -216,8 +216,8 @@ def files_item(count: int) -> Item:
                 parent_of_others=count > 0, folded=True)  # fmt: skip
 
 
-def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, ...]:
-    """Return the item of a manifest file, and below it a reference to its pod."""
+def file_items(manifest: Manifest, pods: Sequence[Pod], now: float) -> tuple[Item, ...]:
+    """Return the item of a manifest file, and below it references to its pods."""
     name = manifest.metadata.name
     state, tone = _STATES[manifest.status.state]
     order = (step(2, FILES), step(0, name))
@@ -232,21 +232,23 @@ def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, .
         state_tone=tone,
         detail=manifest_message(manifest),
         manifest=name,
-        pod=pod_key(pod) if pod is not None else "",
-        parent_of_others=pod is not None,
+        pod=pod_key(pods[0]) if pods else "",
+        parent_of_others=bool(pods),
         fault=wrong,
     )
-    if pod is None:
-        return (file_item,)
-    head = pod_head(pod, file_item.key, (*order, step(0, "")), now)
-    return file_item, _reference(head, file_item.key)
+    references = (
+        _reference(pod_head(pod, file_item.key, (*order, step(0, pod.metadata.name)), now), number)
+        for number, pod in enumerate(pods)
+    )
+    return (file_item, *references)
 
 
-def _reference(head: Item, parent: str) -> Item:
-    """Return a second item for a pod, without its children."""
+def _reference(head: Item, number: int) -> Item:
+    """Return a second item for a pod of a file, without its children."""
+    parent = head.parent
     # A key of its own, because the pod has a row of its own, and keys of rows are unique.
     return Item(
-        key=f"{parent}/pod", parent=parent, order=head.order, label=f"→ {head.label}",
+        key=f"{parent}/pod{number or ''}", parent=parent, order=head.order, label=f"→ {head.label}",
         tone=head.tone, state=head.state, state_tone=head.state_tone, restarts=head.restarts,
         detail=head.detail, since=head.since, pod=head.pod, fault=head.fault, labels=head.labels,
     )  # fmt: skip
@@ -643,9 +645,14 @@ class TreeView:
         items = [head]
         for manifest in manifests.values():
             status = manifest.status
-            pod = self._model.pods.get(status.podUID)
-            pod = pod or by_name.get((status.podNamespace, status.podName))
-            items += file_items(manifest, pod, now)
+            named = [(status.podUID, status.podNamespace, status.podName)]
+            named += [(o.uid, o.namespace, o.name) for o in status.objects if o.uid]
+            pods = [
+                pod
+                for uid, namespace, name in dict.fromkeys(named)
+                if (pod := self._model.pods.get(uid) or by_name.get((namespace, name)))
+            ]
+            items += file_items(manifest, pods, now)
         yield from self._visible(items, now)
 
     # --- folding
