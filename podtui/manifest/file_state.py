@@ -20,6 +20,7 @@ from podtui.api.local import (
     Severity,
     summary_text,
 )
+from podtui.manifest.document import NOT_ENFORCED
 from podtui.manifest.listing import Stamp, shown_path
 from podtui.manifest.objects import Claim, FolderDocument, Tree
 from podtui.manifest.result import MISSING_OBJECT, ReadResult
@@ -171,7 +172,7 @@ def _outcome(
     if item.uid:
         missing = next((d.text for d in findings if d.code == MISSING_OBJECT), "")
         return DocumentOutcome.RUNS, missing
-    idle = next((d.text for d in findings if d.code == "NoEffect" and d.field == "kind"), "")
+    idle = next((d.text for d in findings if d.code == NOT_ENFORCED), "")
     return (DocumentOutcome.NO_EFFECT if idle else DocumentOutcome.APPLIED), idle
 
 

@@ -17,7 +17,15 @@ from podtui.api.local import Severity
 from podtui.api.objects import Object
 from podtui.api.places import field_path, write_places
 from podtui.manifest.decode import decode
-from podtui.manifest.document import Document, MapKey, Path, Position, Problem, printable
+from podtui.manifest.document import (
+    NOT_ENFORCED,
+    Document,
+    MapKey,
+    Path,
+    Position,
+    Problem,
+    printable,
+)
 from podtui.manifest.kinds import Kind
 from podtui.manifest.problems import validation_problems, without_consequences
 from podtui.manifest.validation.formats import path_segment
@@ -184,7 +192,7 @@ def _warning(text: str, document: Document) -> Problem:
     path = field_path(field) if colon and " " not in field else ()
     if not path:
         return Problem(
-            code="NoEffect", message=text, path=("kind",), severity=Severity.WARNING, at_key=True
+            code=NOT_ENFORCED, message=text, path=("kind",), severity=Severity.WARNING, at_key=True
         )
     return Problem(code="Discouraged", message=rest, path=path, severity=Severity.WARNING)
 
