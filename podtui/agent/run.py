@@ -369,9 +369,9 @@ def _return_freed_memory() -> None:
 def make_runtime(settings: Settings, clock: Clock) -> Runtime:
     """Create the runtime for the settings; does not connect yet."""
     if settings.engine == "memory":
-        from podtui.runtime.memory import MemoryRuntime
+        from podtui.runtime.memory import simulated_runtime
 
-        return MemoryRuntime(root=str(settings.rootDir), clock=clock)
+        return simulated_runtime(str(settings.rootDir), clock, settings.simulatedEngine)
     from podtui.runtime.docker import DockerRuntime, LogLimits
 
     url = None if settings.engine == "auto" else settings.engine

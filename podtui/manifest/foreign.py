@@ -19,6 +19,7 @@ CODE: Final = "NotAPod"
 _POD_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec")
 _LIKE_A_POD_FIELD: Final = 0.85
 _KINDS_READ: Final = ("Pod", "List", *KINDS)
+_GROUPS: Final = frozenset(kind.api_version.rpartition("/")[0] for kind in KINDS.values())
 _HOLDS: Final = "the folder holds the objects that 'kubectl api-resources' lists"
 _CORE: Final = re.compile(r"/?[vV]?[0-9][A-Za-z0-9.]*")
 """Versions of the core group, valid ones and misspelt ones."""
@@ -39,6 +40,7 @@ _ADVICE: Final = {
     "Gateway": _ROUTE,
     "HTTPRoute": _ROUTE,
     "CustomResourceDefinition": "podtui serves no custom resources",
+    "PodSecurityPolicy": f"{_MOVE_OUT}: Kubernetes removed this kind in v1.25",
     **{
         f"{kind}List": f"write kind: List, and apiVersion and kind: {kind} in each item"
         for kind in ("Pod", *KINDS)
@@ -89,10 +91,14 @@ def is_foreign(api_version: str) -> bool:
     return bool(api_version) and _CORE.fullmatch(api_version) is None
 
 
-def kind_advice(kind: str, kinds: Collection[str]) -> str:
-    """Return advice for an object whose kind is not in ``kinds``."""
+def kind_advice(kind: str, kinds: Collection[str], version: object = "") -> str:
+    """Return advice for an object whose kind is not in ``kinds``. A kind of another group is no
+    misspelling."""
     if kind in _ADVICE:
         return _ADVICE[kind]
+    group = version.rpartition("/")[0] if isinstance(version, str) else ""
+    if group and group not in _GROUPS:
+        return _MOVE_OUT
     if kind in KINDS and kind not in kinds:
         return f"create it over the API, with 'kubectl apply -f FILE'; {_MOVE_OUT}"
     if kind == "PodTemplate":
@@ -139,7 +145,7 @@ def _foreign_kind(kind: str, tree: Tree) -> Problem | None:
     if kind == "Pod" or (known_kind(kind) and not foreign):
         return None
     what = unsupported_kind(kind, version)
-    return _problem(f"{what}: {_HOLDS}", kind_advice(kind, _KINDS_READ), path)
+    return _problem(f"{what}: {_HOLDS}", kind_advice(kind, _KINDS_READ, version), path)
 
 
 def _compose(tree: Tree) -> Problem | None:

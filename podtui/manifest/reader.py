@@ -145,9 +145,16 @@ def _is_like_a_pod(document: Document) -> bool:
 
 
 def _is_list(document: Document) -> bool:
+    """Return whether this is a List, or a list of one kind whose items name their kinds, as kubectl
+    accepts it."""
     root = _map(document)
-    listed = (root.get("apiVersion"), root.get("kind")) == ("v1", "List")
-    return listed and isinstance(root.get("items"), list)
+    kind, items = _kind(document), root.get("items")
+    if not isinstance(items, list) or not kind.endswith("List"):
+        return False
+    if kind == "List":
+        return root.get("apiVersion") == "v1"
+    maps = [item for item in cast("list[Any]", items) if item is not None]
+    return all(isinstance(item, dict) and "kind" in item for item in maps)
 
 
 def _items(document: Document) -> Iterator[Document]:
@@ -171,8 +178,9 @@ def _not_read(document: Document) -> Problem:
     kind, position = _kind(document), document.position(("kind",))
     if not kind:
         return _remark("an object without a kind; ignored", position)
-    named = unsupported_kind(kind, _map(document).get("apiVersion"))
-    advice = kind_advice(kind, ("Pod", *KINDS))
+    version = _map(document).get("apiVersion")
+    named = unsupported_kind(kind, version)
+    advice = kind_advice(kind, ("Pod", *KINDS), version)
     if runs_pods(kind):
         return _remark(f"{named}: its pods do not run", position, advice)
     return replace(_remark(f"{named}; ignored", position, advice), code=OTHER_OBJECT)

@@ -315,6 +315,9 @@ class ContainerConfig:
     """The content of the pod's hosts file, mounted writable at ``/etc/hosts`` (kubelet.md §11.1).
     The file is shared by all containers of the pod. Empty keeps the engine's own file."""
     stop_signal: str = ""
+    completes: bool = False
+    """The pod waits for its end: an init container that is no sidecar, or a container of a pod that
+    is not always restarted. Only the simulated engine reads it."""
 
 
 START_ERROR: Final = "StartError"

@@ -70,7 +70,10 @@ def _defaults(tree: Tree) -> None:
 
 
 def _prepare_create(item: Service) -> Service:
-    return structs.replace(item, spec=_readable(item.spec), status=ServiceStatus())
+    spec = _readable(item.spec)
+    if spec.clusterIP and not spec.clusterIPs:
+        spec = structs.replace(spec, clusterIPs=(spec.clusterIP,))
+    return structs.replace(item, spec=spec, status=ServiceStatus())
 
 
 def _readable(spec: ServiceSpec) -> ServiceSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from podtui.api.quantity import parse_quantity
 from podtui.clock import Clock
 from podtui.errors import (
     EngineConflict,
@@ -24,7 +26,7 @@ from podtui.runtime.memory.engine import Behave, MemoryEngine
 from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import PodVolumes, packed, pieces, unpack
 from podtui.runtime.memory.images import IMAGE_FILES, progress_of, refuse_absent, simulated_image
-from podtui.runtime.memory.process import Behaviour, Process, rfc3339, simulated_command
+from podtui.runtime.memory.process import Behaviour, Process, completed, rfc3339, simulated_command
 from podtui.runtime.memory.sessions import (
     NOT_STARTED,
     AttachSession,
@@ -525,6 +527,18 @@ class MemoryRuntime:
         if self._closed:
             raise EngineUnavailable(_CLOSED)
         self.faults.check_available()
+
+
+def simulated_runtime(root: str, clock: Clock, options: Mapping[str, str]) -> MemoryRuntime:
+    """Return a runtime with the options of the setting ``simulatedEngine``."""
+    completion = options.get("completion") == "true"
+    engine = MemoryEngine(clock=clock, behave=completed if completion else None)
+    if "cpu" in options:
+        engine.info = dataclasses.replace(engine.info, cpus=int(options["cpu"]))
+    if "memory" in options:
+        memory = parse_quantity(options["memory"]).value()
+        engine.info = dataclasses.replace(engine.info, memory=memory)
+    return MemoryRuntime(root=root, clock=clock, engine=engine)
 
 
 async def _wait(cell: ContainerCell, seconds: float) -> None:
