@@ -46,13 +46,19 @@ def roll_out(world: World, chance: random.Random, count: int) -> Steps:
                     fleet.change(first, fleet.sizes[first.name])
                     fleet.change(second, chance.choice(second.sizes))
                     fleet.scale(scaled, chance.choice(scaled.sizes))
-                time.sleep(chance.random() * 4)
+                if chance.random() < 0.7:
+                    world.wait(lambda: _answers(world), "the API answers")
+                time.sleep(chance.random() * 3)
                 world.kill()
                 world.start()
             done += batch
             fleet.settle()
             yield Step(batch)
         fleet.delete()
+
+
+def _answers(world: World) -> bool:
+    return world.node_condition() != ("", "")
 
 
 class Fleet:

@@ -32,6 +32,7 @@ from podtui.runtime.docker.identity import root_key
 from soak.engine import IMAGE, Engine, wait_until
 
 NODE: Final = "soak"
+_ANSWER_SECONDS: Final = 120.0
 _POD: Final = f"""\
 apiVersion: v1
 kind: Pod
@@ -218,7 +219,7 @@ class World:
         except PodtuiError as error:
             raise OSError(f"{path}: {error}") from error
 
-    def connect(self, timeout: float = 10) -> http.client.HTTPConnection:
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
         """Return a connection that is opened by its first request."""
         return _UnixConnection(self.root / "podtui.sock", timeout)
 
@@ -231,7 +232,10 @@ class World:
 
         def answered() -> bool:
             nonlocal problem
-            with closing(self.connect()) as connection, suppress(OSError, HTTPException):
+            with (
+                closing(self.connect(_ANSWER_SECONDS)) as connection,
+                suppress(OSError, HTTPException),
+            ):
                 data = None if body is None else json.dumps(body)
                 connection.request(method, path, data, {"Content-Type": media})
                 response = connection.getresponse()
@@ -240,7 +244,7 @@ class World:
                 return True
             return False
 
-        self.wait(answered, f"an answer to {method} {path}", 60)
+        self.wait(answered, f"an answer to {method} {path}", _ANSWER_SECONDS)
         if problem:
             raise OSError(f"{method} {path}: {problem}")
 
