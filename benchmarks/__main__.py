@@ -23,6 +23,7 @@ ALL = {
     "scale": ("benchmarks.scale", "measure"),
     "api": ("benchmarks.api", "measure"),
     "workloads": ("benchmarks.workloads", "measure"),
+    "play": ("benchmarks.play", "measure"),
     "paint": ("benchmarks.paint", "measure"),
     "keys": ("benchmarks.keys", "measure"),
     "resting": ("benchmarks.resting", "measure"),

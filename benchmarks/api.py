@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import psutil
@@ -242,3 +243,15 @@ async def request(
         session.request(method, url, data=json.dumps(body), headers=headers) as response,
     ):
         response.raise_for_status()
+
+
+def create(agent: agents.Agent, *items: dict[str, Any], url: str) -> int:
+    """Create objects one after another; return the time before the first, in nanoseconds."""
+
+    async def post() -> None:
+        for item in items:
+            await request(agent.root, "POST", url, item)
+
+    begin = time.time_ns()
+    asyncio.run(post())
+    return begin

@@ -13,7 +13,7 @@ import yaml
 
 from benchmarks import agent as agents
 from benchmarks import engine
-from benchmarks.api import request
+from benchmarks.api import create, request
 from benchmarks.pods import app_starts, gone, pairs_of, podtui_start_and_remove
 from benchmarks.report import Row, row
 from benchmarks.scale import CHANGES, SETTINGS, cpu_seconds, wait_running
@@ -57,18 +57,6 @@ def deployment(name: str, replicas: int, version: str = "1") -> dict[str, Any]:
     }
 
 
-def _create(agent: agents.Agent, *items: dict[str, Any], url: str = APPS) -> int:
-    """Create objects one after another; return the time before the first, in nanoseconds."""
-
-    async def create() -> None:
-        for item in items:
-            await request(agent.root, "POST", url, item)
-
-    begin = time.time_ns()
-    asyncio.run(create())
-    return begin
-
-
 def _change(agent: agents.Agent, name: str, version: str) -> int:
     """Change the pods of a Deployment; return the time before, in nanoseconds."""
     spec = {"containers": [{"name": "app", "env": [{"name": "VERSION", "value": version}]}]}
@@ -79,8 +67,8 @@ def _change(agent: agents.Agent, name: str, version: str) -> int:
     return begin
 
 
-def _delete(agent: agents.Agent, name: str) -> None:
-    asyncio.run(request(agent.root, "DELETE", f"{APPS}/{name}", {}))
+def delete(agent: agents.Agent, url: str, name: str) -> None:
+    asyncio.run(request(agent.root, "DELETE", f"{url}/{name}", {}))
 
 
 # --- on the real engine
@@ -101,11 +89,11 @@ def _created(agent: agents.Agent, count: int, runs: int) -> Row:
 def _create_and_delete(agent: agents.Agent, count: int) -> float:
     name = f"d{time.monotonic_ns()}"
     with engine.watching() as watcher:
-        begin = _create(agent, deployment(name, count))
+        begin = create(agent, deployment(name, count), url=APPS)
         watcher.wait(lambda events: len(app_starts(events, name)) >= count, 300)
         started = max(app_starts(watcher.events, name))
         agent.settle(count)
-        _delete(agent, name)
+        delete(agent, APPS, name)
         watcher.wait(lambda events: len(gone(events, name)) >= 2 * count, 300)
     return (started - begin) / 1e9
 
@@ -127,7 +115,7 @@ def _rolled_out(agent: agents.Agent, count: int, runs: int) -> Row:
 def _roll_out(agent: agents.Agent, count: int) -> float:
     name = f"r{time.monotonic_ns()}"
     with engine.watching() as watcher:
-        _create(agent, deployment(name, count))
+        create(agent, deployment(name, count), url=APPS)
         watcher.wait(lambda events: len(app_starts(events, name)) >= count, 300)
         agent.settle(count)
         begin = _change(agent, name, "2")
@@ -138,7 +126,7 @@ def _roll_out(agent: agents.Agent, count: int) -> float:
             300,
         )
         last = max(*app_starts(watcher.events, name), *gone(watcher.events, name))
-        _delete(agent, name)
+        delete(agent, APPS, name)
         watcher.wait(lambda events: len(gone(events, name)) >= 4 * count, 300)
     return (last - begin) / 1e9
 
@@ -149,8 +137,8 @@ def _at_rest(seconds: float) -> list[Row]:
         for index in range(PODS_AT_REST % DEPLOYMENTS):
             sizes[index] += 1
         names = [f"rest-{index}" for index in range(DEPLOYMENTS)]
-        _create(agent, *map(deployment, names, sizes))
-        _create(agent, *map(_service, names), url=SERVICES)
+        create(agent, *map(deployment, names, sizes), url=APPS)
+        create(agent, *map(_service, names), url=SERVICES)
         agent.settle(PODS_AT_REST)
         time.sleep(20)
         cpu, memory = agent.cpu_and_memory(seconds)
@@ -180,8 +168,8 @@ def _one_change(*, quick: bool) -> Row:
         }
         for count, agent in running.items():
             names = [f"scale-{index}" for index in range(count // PODS_OF_DEPLOYMENT)]
-            _create(agent, deployment("changed", 1))
-            _create(agent, *(deployment(name, PODS_OF_DEPLOYMENT) for name in names))
+            create(agent, deployment("changed", 1), url=APPS)
+            create(agent, *(deployment(name, PODS_OF_DEPLOYMENT) for name in names), url=APPS)
             wait_running(agent, count + 1)
         time.sleep(20)
         for turn in range(2 if quick else 7):
