@@ -22,6 +22,8 @@ ALL = {
     "idle": ("benchmarks.pods", "idle"),
     "scale": ("benchmarks.scale", "measure"),
     "api": ("benchmarks.api", "measure"),
+    "workloads": ("benchmarks.workloads", "measure"),
+    "play": ("benchmarks.play", "measure"),
     "paint": ("benchmarks.paint", "measure"),
     "keys": ("benchmarks.keys", "measure"),
     "resting": ("benchmarks.resting", "measure"),

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import psutil
@@ -212,10 +213,10 @@ def _created(runs: int) -> list[Row]:
             name = f"b{turn}-{time.monotonic_ns()}"
             with engine.watching() as watcher:
                 begin = time.time_ns()
-                asyncio.run(_request(agent.root, "POST", PODS, _pod(name)))
+                asyncio.run(request(agent.root, "POST", PODS, _pod(name)))
                 over_api.append(_seconds(watcher, name, begin))
             options = {"gracePeriodSeconds": 0}
-            asyncio.run(_request(agent.root, "DELETE", f"{PODS}/{name}", options))
+            asyncio.run(request(agent.root, "DELETE", f"{PODS}/{name}", options))
             time.sleep(2)
     return [
         row("an API pod from create to running", over_api, "s", floor=as_file,
@@ -232,10 +233,25 @@ def _seconds(watcher: engine.Watcher, name: str, begin: int) -> float:
     return (starts(watcher.events)[0] - begin) / 1e9
 
 
-async def _request(root: Path, method: str, url: str, body: object) -> None:
-    headers = {"Content-Type": "application/json"}
+async def request(
+    root: Path, method: str, url: str, body: object, media: str = "application/json"
+) -> None:
+    """Send a request to an agent. Raises `aiohttp.ClientError`."""
+    headers = {"Content-Type": media}
     async with (
         _session(root) as session,
         session.request(method, url, data=json.dumps(body), headers=headers) as response,
     ):
         response.raise_for_status()
+
+
+def create(agent: agents.Agent, *items: dict[str, Any], url: str) -> int:
+    """Create objects one after another; return the time before the first, in nanoseconds."""
+
+    async def post() -> None:
+        for item in items:
+            await request(agent.root, "POST", url, item)
+
+    begin = time.time_ns()
+    asyncio.run(post())
+    return begin

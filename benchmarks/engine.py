@@ -19,6 +19,7 @@ from docker.api import APIClient
 
 IMAGE = "busybox:1.36"
 LABEL = "podtui.benchmark"
+_PREFIX = "bench_"
 COMMAND = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
 
 
@@ -69,7 +70,7 @@ def start_pod(engine: APIClient, name: str, pause: str) -> tuple[str, str]:
     """Make the bare calls for one pod; return the IDs of its sandbox and its container."""
     sandbox = engine.create_container(
         pause,
-        name=f"bench_POD_{name}",
+        name=f"{_PREFIX}POD_{name}",
         labels={LABEL: "1"},
         host_config=engine.create_host_config(ipc_mode="shareable"),
     )["Id"]
@@ -77,7 +78,7 @@ def start_pod(engine: APIClient, name: str, pause: str) -> tuple[str, str]:
     container = engine.create_container(
         IMAGE,
         command=COMMAND,
-        name=f"bench_{name}",
+        name=f"{_PREFIX}{name}",
         labels={LABEL: "1"},
         host_config=engine.create_host_config(
             network_mode=f"container:{sandbox}", ipc_mode=f"container:{sandbox}"
@@ -103,37 +104,73 @@ class Bare:
     remove: float
 
 
+class _Clients(threading.local):
+    """One client for each thread."""
+
+    def __init__(self) -> None:
+        self.client = client()
+
+
 def bare(count: int, workers: int, pause: str) -> Bare:
     """Start and remove ``count`` pods with bare calls, ``workers`` at a time."""
-    local = threading.local()
-
-    def engine() -> APIClient:
-        if not hasattr(local, "client"):
-            local.client = client()
-        return local.client
-
-    def up(index: int) -> tuple[str, str]:
-        return start_pod(engine(), f"{index}_{time.monotonic_ns()}", pause)
-
     with ThreadPoolExecutor(workers) as pool, watching() as watcher:
-        list(pool.map(lambda _: engine(), range(workers)))
+        clients = _open_clients(pool, workers)
+
+        def up(index: int) -> tuple[str, str]:
+            return start_pod(clients.client, f"{index}_{time.monotonic_ns()}", pause)
+
         begin = time.time_ns()
         pods = list(pool.map(up, range(count)))
-        watcher.wait(lambda events: _starts(events) >= 2 * count, 60)
-        started = max(when for action, _, when in watcher.events if action == "start")
+        _wait(watcher, "start", 2 * count)
+        started = max(_times(watcher, "start"))
         stop_begin = time.time_ns()
-        list(pool.map(lambda pod: remove_pod(engine(), *pod), pods))
-        watcher.wait(lambda events: _count(events, "destroy") >= 2 * count, 60)
-        gone = max(when for action, _, when in watcher.events if action == "destroy")
+        list(pool.map(lambda pod: remove_pod(clients.client, *pod), pods))
+        _wait(watcher, "destroy", 2 * count)
+        gone = max(_times(watcher, "destroy"))
     return Bare((started - begin) / 1e9, (gone - stop_begin) / 1e9)
 
 
-def _starts(events: list[tuple[str, str, int]]) -> int:
-    return _count(events, "start")
+def bare_rollout(count: int, workers: int, pause: str) -> float:
+    """Return the seconds to replace ``count`` pods with bare calls, ``workers`` at a time: each
+    worker starts a new pod, and then removes an old one."""
+    with ThreadPoolExecutor(workers) as pool, watching() as watcher:
+        clients = _open_clients(pool, workers)
+
+        def up(index: int) -> tuple[str, str]:
+            return start_pod(clients.client, f"{index}_{time.monotonic_ns()}", pause)
+
+        def replace(index: int) -> tuple[str, str]:
+            new = up(count + index)
+            remove_pod(clients.client, *old[index])
+            return new
+
+        old = list(pool.map(up, range(count)))
+        _wait(watcher, "start", 2 * count)
+        begin = time.time_ns()
+        new = list(pool.map(replace, range(count)))
+        _wait(watcher, "destroy", 2 * count)
+        last = max(_times(watcher, "start", "destroy"))
+        list(pool.map(lambda pod: remove_pod(clients.client, *pod), new))
+    return (last - begin) / 1e9
 
 
-def _count(events: list[tuple[str, str, int]], action: str) -> int:
-    return sum(1 for seen, _, _ in events if seen == action)
+def _open_clients(pool: ThreadPoolExecutor, workers: int) -> _Clients:
+    clients = _Clients()
+    list(pool.map(lambda _: clients.client, range(workers)))
+    return clients
+
+
+def _times(watcher: Watcher, *actions: str) -> list[int]:
+    """Return the times of actions on containers of bare calls."""
+    return [
+        when
+        for action, name, when in watcher.events
+        if action in actions and name.startswith(_PREFIX)
+    ]
+
+
+def _wait(watcher: Watcher, action: str, count: int) -> None:
+    watcher.wait(lambda _: len(_times(watcher, action)) >= count, 60)
 
 
 def clear() -> None:

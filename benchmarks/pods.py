@@ -22,7 +22,7 @@ F = TypeVar("F")
 T = TypeVar("T")
 
 
-def _app_starts(events: list[tuple[str, str, int]], name: str) -> list[int]:
+def app_starts(events: list[tuple[str, str, int]], name: str) -> list[int]:
     return [
         when
         for action, container, when in events
@@ -30,7 +30,7 @@ def _app_starts(events: list[tuple[str, str, int]], name: str) -> list[int]:
     ]
 
 
-def _gone(events: list[tuple[str, str, int]], name: str) -> list[int]:
+def gone(events: list[tuple[str, str, int]], name: str) -> list[int]:
     return [
         when
         for action, container, when in events
@@ -45,13 +45,13 @@ def podtui_start_and_remove(agent: agents.Agent, count: int) -> engine.Bare:
     names = [f"{batch}-{index}" for index in range(count)]
     with engine.watching() as watcher:
         begin = min(agent.drop(name) for name in names)
-        watcher.wait(lambda events: len(_app_starts(events, batch)) >= count, 300)
-        started = max(_app_starts(watcher.events, batch))
+        watcher.wait(lambda events: len(app_starts(events, batch)) >= count, 300)
+        started = max(app_starts(watcher.events, batch))
         agent.settle(count)
         stop_begin = min(agent.remove(name) for name in names)
-        watcher.wait(lambda events: len(_gone(events, batch)) >= 2 * count, 300)
-        gone = max(_gone(watcher.events, batch))
-    return engine.Bare((started - begin) / 1e9, (gone - stop_begin) / 1e9)
+        watcher.wait(lambda events: len(gone(events, batch)) >= 2 * count, 300)
+        removed = max(gone(watcher.events, batch))
+    return engine.Bare((started - begin) / 1e9, (removed - stop_begin) / 1e9)
 
 
 def podtui_edit(agent: agents.Agent) -> float:
@@ -59,13 +59,13 @@ def podtui_edit(agent: agents.Agent) -> float:
     name = f"e{time.monotonic_ns()}"
     with engine.watching() as watcher:
         agent.drop(name)
-        watcher.wait(lambda events: len(_app_starts(events, name)) >= 1, 60)
+        watcher.wait(lambda events: len(app_starts(events, name)) >= 1, 60)
         agent.settle(1)
         begin = agent.drop(name, version="2")
-        watcher.wait(lambda events: len(_app_starts(events, name)) >= 2, 60)
-        seconds = (_app_starts(watcher.events, name)[1] - begin) / 1e9
+        watcher.wait(lambda events: len(app_starts(events, name)) >= 2, 60)
+        seconds = (app_starts(watcher.events, name)[1] - begin) / 1e9
         agent.remove(name)
-        watcher.wait(lambda events: len(_gone(events, name)) >= 4, 60)
+        watcher.wait(lambda events: len(gone(events, name)) >= 4, 60)
     return seconds
 
 

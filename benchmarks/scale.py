@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection
 from benchmarks import agent as agents
 from benchmarks.report import Row, row
 
-_CHANGES = 10
+CHANGES = 10
 _PERIOD_SECONDS = 1.5
-_SETTINGS = {"PODTUI_SYNC_FREQUENCY": "1h"}
+SETTINGS = {"PODTUI_SYNC_FREQUENCY": "1h"}
 """The periodic passes of 1,000 pods take more CPU time than a change and would hide it."""
 
 
@@ -25,23 +25,23 @@ def measure(*, quick: bool) -> list[Row]:
     costs: dict[int, list[float]] = {count: [] for count in counts}
     with contextlib.ExitStack() as stack:
         running = {
-            count: stack.enter_context(agents.running("memory", settings=_SETTINGS))
+            count: stack.enter_context(agents.running("memory", settings=SETTINGS))
             for count in counts
         }
         for count, agent in running.items():
             for index in range(count):
                 agent.drop(f"scale-{index}")
-            _wait_running(agent, count)
+            wait_running(agent, count)
         time.sleep(20)
         for turn in range(2 if quick else 7):
-            idle = _cpu(running.values(), lambda _, __: None)
+            idle = cpu_seconds(running.values(), lambda _, __: None)
             version = f"{turn + 2}"
-            changed = _cpu(
+            changed = cpu_seconds(
                 running.values(),
                 lambda agent, change, v=version: agent.drop("scale-0", f"{v}-{change}"),
             )
             for count, before, spent in zip(counts, idle, changed, strict=True):
-                costs[count].append((spent - before) / _CHANGES * 1e3)
+                costs[count].append((spent - before) / CHANGES * 1e3)
     floor = costs[10]
     return [
         row(f"agent: CPU of one change with {count} pods", values, "ms",
@@ -50,16 +50,16 @@ def measure(*, quick: bool) -> list[Row]:
     ]  # fmt: skip
 
 
-def _cpu(
+def cpu_seconds(
     running: Collection[agents.Agent], act: Callable[[agents.Agent, int], object]
 ) -> list[float]:
-    """Return the CPU seconds that each agent uses while it is acted on ``_CHANGES`` times.
+    """Return the CPU seconds that each agent uses while it is acted on ``CHANGES`` times.
 
     The time is long enough for several lists of all pods (every 5 s), whose number is the same with
     and without changes.
     """
     before = [agent.cpu_seconds() for agent in running]
-    for change in range(_CHANGES):
+    for change in range(CHANGES):
         for agent in running:
             act(agent, change)
             # One agent at a time: their work does not compete for a core.
@@ -67,7 +67,8 @@ def _cpu(
     return [agent.cpu_seconds() - spent for agent, spent in zip(running, before, strict=True)]
 
 
-def _wait_running(agent: agents.Agent, count: int) -> None:
+def wait_running(agent: agents.Agent, count: int) -> None:
+    """Raises TimeoutError."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if sum(pod["status"]["phase"] == "Running" for pod in agent.pods()) >= count:  # type: ignore[index]

@@ -21,7 +21,8 @@ from benchmarks.__main__ import conditions
 from benchmarks.report import replaced
 from soak import fuzz
 from soak.engine import Engine, isolate
-from soak.faults import FAULTS, Fault
+from soak.fault import Fault
+from soak.faults import FAULTS
 from soak.invariants import Broken, check, drained, settle, snapshot
 from soak.report import Result, markdown
 from soak.world import World
@@ -30,6 +31,7 @@ TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reliability.m
 LANES: Final = (
     ("kills", "disk", "folder", "clock", "others", "records"),
     ("restarts", "hangs", "waves"),
+    ("rollouts",),
 )
 """Run in parallel, each on its own engine."""
 FULL_SECONDS: Final = 22 * 60.0

@@ -16,9 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,44 +24,16 @@ import docker.errors
 
 from podtui.api.names import SANDBOX_CONTAINER_NAME
 from soak.damage import damage, write_and_reopen
+from soak.fault import Fault, Step, Steps
 from soak.invariants import Broken, Excuse
+from soak.rollouts import roll_out
 from soak.world import Usage, World
 
-NONE: Final = Excuse()
 ALL_PODS: Final = Excuse(pods=None)
 NOT_READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 25.0
 FILES_PER_AGENT: Final = 40
 """Of so many damaged files, an agent starts with one; the others are only opened."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """``count`` injections were made; the invariants are checked with ``excuse``."""
-
-    count: int
-    excuse: Excuse = NONE
-
-
-Steps = Generator[Step]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """``full`` and ``short`` are the numbers of injections in the two modes, ``seconds`` the time
-    limit of the full mode. ``checked`` describes what is checked besides the invariants."""
-
-    name: str
-    title: str
-    unit: str
-    run: Callable[[World, random.Random, int], Steps]
-    full: int
-    short: int
-    seconds: float
-    checked: str = ""
-    pods: int = 6
-    engine_ends: bool = False
-    """True if the engine's event stream, and with it the count of starts, ends with the fault."""
 
 
 def kill_agent(world: World, chance: random.Random, count: int) -> Steps:
@@ -428,6 +398,21 @@ FAULTS: Final = (
         full=200,
         short=10,
         seconds=840,
+    ),
+    Fault(
+        name="rollouts",
+        title="The agent is killed (kill -9) at random moments while several workloads at once are"
+        " rolled out and scaled",
+        unit="kills",
+        run=roll_out,
+        full=200,
+        short=10,
+        seconds=1200,
+        checked="at every moment, by the API and by the engine: no pod more or fewer than"
+        " maxSurge and maxUnavailable allow, one pod of an ordinal, an ordered StatefulSet starts"
+        " no pod before the ones below it are ready, Recreate runs no two revisions, a Job runs"
+        " each completion once",
+        pods=2,
     ),
     Fault(
         name="restarts",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import docker.errors
 
-from podtui.api.names import GROUP_VERSION, SANDBOX_CONTAINER_NAME
+from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, GROUP_VERSION, SANDBOX_CONTAINER_NAME
 from soak.world import NODE, Container, World
 
 SETTLE_SECONDS: Final = 150.0
@@ -100,8 +100,11 @@ def unsettled(world: World) -> list[str]:
     found: list[str] = []
     if ready[0] != "True":
         found.append(f"the node is not Ready: {ready[1]}")
-    if pods.keys() != world.desired.keys():
-        found.append(f"pods on record {sorted(pods)}, wanted {sorted(world.desired)}")
+    static = {name for name, pod in pods.items() if _is_static(pod)}
+    if static != world.desired.keys():
+        found.append(f"pods on record {sorted(static)}, wanted {sorted(world.desired)}")
+    for name in pods.keys() - static:
+        found += _containers_differ(name, pods[name], containers)
     files = {item["metadata"]["name"] for item in manifests}
     if files != {f"{name}.yaml" for name in world.desired}:
         found.append(f"manifests on record: {sorted(files)}")
@@ -167,7 +170,7 @@ def drained(world: World) -> None:
 def _pod_differs(
     name: str, version: int, pod: Mapping[str, Any], containers: list[Container]
 ) -> list[str]:
-    status, uid = pod["status"], _uid(pod)
+    status = pod["status"]
     found: list[str] = []
     shown = pod["spec"]["containers"][0]["env"][0]["value"]
     if shown != str(version):
@@ -177,13 +180,21 @@ def _pod_differs(
     conditions = {one["type"]: one["status"] for one in status.get("conditions", [])}
     if conditions.get("Ready") != "True":
         found.append(f"{name} is not Ready")
+    return found + _containers_differ(name, pod, containers)
+
+
+def _containers_differ(name: str, pod: Mapping[str, Any], containers: list[Container]) -> list[str]:
+    """Compare the record of a running pod with the engine. A pod that has ended runs nothing."""
+    status, uid = pod["status"], _uid(pod)
+    runs = status.get("phase") == "Running"
     mine = [one for one in containers if one.uid == uid and one.state == "running"]
     apps = [one for one in mine if _is_app(one)]
-    if len(apps) != 1 or len(mine) != 2:
+    found: list[str] = []
+    if (len(apps), len(mine)) != ((1, 2) if runs else (0, 0)):
         found.append(f"{name} runs {[(one.name, one.attempt) for one in mine]}")
     ids = {one["containerID"].rpartition("/")[2] for one in status.get("containerStatuses", [])
            if one.get("containerID")}  # fmt: skip
-    if ids != {one.id for one in apps}:
+    if runs and ids != {one.id for one in apps}:
         found.append(f"{name} on record has other containers than the engine")
     return found
 
@@ -193,9 +204,13 @@ def _is_app(container: Container) -> bool:
 
 
 def _uid(pod: Mapping[str, Any]) -> str:
-    """Return the UID on the engine, which differs from the UID of the mirror pod."""
+    """Return the UID on the engine, which differs from the UID of a mirror pod."""
     metadata = pod["metadata"]
-    return str(metadata["annotations"]["kubernetes.io/config.hash"])
+    return str(metadata.get("annotations", {}).get(CONFIG_HASH, metadata["uid"]))
+
+
+def _is_static(pod: Mapping[str, Any]) -> bool:
+    return CONFIG_MIRROR in pod["metadata"].get("annotations", {})
 
 
 def _pod_of(uid: str, now: Snapshot) -> str:

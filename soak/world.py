@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +32,7 @@ from podtui.runtime.docker.identity import root_key
 from soak.engine import IMAGE, Engine, wait_until
 
 NODE: Final = "soak"
+_ANSWER_SECONDS: Final = 120.0
 _POD: Final = f"""\
 apiVersion: v1
 kind: Pod
@@ -83,6 +87,17 @@ class Usage:
     memory: int
     descriptors: int
     threads: int
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("podtui", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
 
 
 @dataclass(slots=True)
@@ -203,6 +218,35 @@ class World:
             return get_json(self.root / "podtui.sock", path, timeout=10)
         except PodtuiError as error:
             raise OSError(f"{path}: {error}") from error
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        """Return a connection that is opened by its first request."""
+        return _UnixConnection(self.root / "podtui.sock", timeout)
+
+    def send(
+        self, method: str, path: str, body: object = None, media: str = "application/json"
+    ) -> None:
+        """Send a request, again and again while no agent answers. Raises OSError if the answer is
+        an error other than 409, which a repeated request may get."""
+        problem = ""
+
+        def answered() -> bool:
+            nonlocal problem
+            with (
+                closing(self.connect(_ANSWER_SECONDS)) as connection,
+                suppress(OSError, HTTPException),
+            ):
+                data = None if body is None else json.dumps(body)
+                connection.request(method, path, data, {"Content-Type": media})
+                response = connection.getresponse()
+                text = response.read().decode(errors="replace")
+                problem = text if response.status >= 400 and response.status != 409 else ""
+                return True
+            return False
+
+        self.wait(answered, f"an answer to {method} {path}", _ANSWER_SECONDS)
+        if problem:
+            raise OSError(f"{method} {path}: {problem}")
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """Pod records by the name in their manifest."""

@@ -117,7 +117,8 @@ class GarbageCollector:
             return
         if meta.deletionTimestamp is not None:
             return
-        policy = ""
+        # The default of Jobs and ReplicationControllers is for users; it would orphan their pods.
+        policy = "" if {FOREGROUND, ORPHAN} & {*meta.finalizers} else "Background"
         owned = list(dependents_of(meta.uid, dependents))
         if owned and any(owner is OwnerState.WAITING for _, owner in owners):
             policy = "Foreground"

@@ -12,6 +12,7 @@ from msgspec import convert, structs
 from served import pod
 
 from podtui.api.apps import Deployment, ReplicaSet
+from podtui.api.batch import Job
 from podtui.api.v1 import ConfigMap, Namespace, ObjectMeta, OwnerReference
 from podtui.clock import SystemClock
 from podtui.manifest.strategies.apps import DEPLOYMENTS
@@ -275,6 +276,22 @@ async def test_a_deployment_goes_with_its_replica_sets_and_pods(policy: str, lef
             for item in (await store.list(kind)).items
         ]
         assert " ".join(found) == left
+
+
+async def test_a_cron_job_goes_with_its_jobs_and_their_pods() -> None:
+    spec = {"template": {"spec": {"containers": []}}}
+    batch = {"apiVersion": "batch/v1", "controller": True}
+    owner = OwnerReference(**batch, kind="CronJob", name="tick", uid="gone")
+    job = convert({"metadata": {"name": "tick-1", "uid": "j"}, "spec": spec}, Job)
+    item = pod("tick-1-x", phase="Succeeded")
+    async with collecting() as world:
+        of_job = OwnerReference(**batch, kind="Job", name="tick-1", uid="j")
+        job = with_meta(job, namespace="default", ownerReferences=(owner,))
+        await world.store.create("jobs", job)
+        await world.store.create("pods", with_meta(item, ownerReferences=(of_job,)))
+        await world.settle()
+        assert not (await world.store.list("jobs")).items
+        assert not (await world.store.list("pods")).items
 
 
 def test_the_finalizers_are_those_of_kubernetes() -> None:
