@@ -18,6 +18,7 @@ from podtui.why.amounts import (
     plain,
     requested,
 )
+from podtui.why.node_labels import label_command, labels_to_fit
 from podtui.why.types import Facts, Match, Rule
 
 ALIVE = ("Pending", "Running", "Unknown")
@@ -110,10 +111,11 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
         lacking = [f"{key}={value}" for key, value in spec.nodeSelector.items()
                    if labels.get(key) != value]  # fmt: skip
         field = ("spec", "nodeSelector") if spec.nodeSelector else _NODE_AFFINITY
+        wanted = labels_to_fit(facts.pod, facts.node)
+        advice = f"{label_command(facts.node, wanted)}, or change" if wanted else "Change"
         yield _Remedy(
             field,
-            f"Label the node (kubectl label node {node} {lacking[0] if lacking else 'KEY=VALUE'}),"
-            " or change the selector.",
+            f"{advice} the {'selector' if spec.nodeSelector else 'affinity'}.",
             f"The node {node} has no label {', '.join(lacking)}."
             if lacking and facts.node is not None
             else "",
