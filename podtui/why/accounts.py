@@ -31,7 +31,7 @@ def diagnose_account(inventory: Inventory, item: ServiceAccount) -> Diagnosis:
         if (pod.spec.serviceAccountName or "default") == meta.name
     ]
     used = f"Used by {len(pods):,} pods." if pods else "No pod uses it."
-    if any(kind in inventory.unread for kind in _RBAC):
+    if not all(inventory.is_read(kind) for kind in _RBAC):
         return _account("AccessUnknown", "Roles and bindings cannot be read.", (used,))
     bindings = list(bindings_of(inventory, meta.namespace, meta.name))
     missing = [f"{name} names the {kind} {role}, which does not exist."

@@ -23,7 +23,7 @@ def diagnose_autoscaler(inventory: Inventory, item: HorizontalPodAutoscaler) -> 
     kind = _TARGETS.get(ref.kind)
     if (
         kind is not None
-        and kind not in inventory.unread
+        and inventory.is_read(kind)
         and inventory.get(kind, namespace, ref.name) is None
     ):
         advice = f"Create it, or correct spec.scaleTargetRef (namespace {namespace})."

@@ -95,7 +95,7 @@ def _class_of(item: PersistentVolumeClaim) -> str | None:
 def _pending(inventory: Inventory, item: PersistentVolumeClaim, users: list[str]) -> Diagnosis:
     name = _class_of(item)
     classes = {c.metadata.name: c for c in inventory.list(StorageClass)}
-    known = StorageClass not in inventory.unread
+    known = inventory.is_read(StorageClass)
     if item.spec.volumeName:
         return _named(inventory, item)
     misfits = _misfits(inventory, item)
@@ -248,7 +248,7 @@ def _make_class(classes: dict[str, StorageClass]) -> str:
 
 def _misfits(inventory: Inventory, item: PersistentVolumeClaim) -> tuple[str, ...]:
     """Return a sentence for each volume that cannot be bound, those that almost fit first."""
-    if PersistentVolume in inventory.unread:
+    if not inventory.is_read(PersistentVolume):
         return ()
     volumes = [(volume, volume_misfit(volume, item)) for volume in inventory.list(PersistentVolume)]
     volumes.sort(key=lambda pair: len(pair[1]))

@@ -4,7 +4,7 @@ no pods see them."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -12,15 +12,10 @@ from typing import Any, Final, TypeVar
 from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.autoscaling import HorizontalPodAutoscaler
 from podtui.api.batch import CronJob, Job
-from podtui.api.discovery import EndpointSlice
 from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.objects import Object
-from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
-    Endpoints,
     Event,
-    Node,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -76,21 +71,7 @@ NOUNS: Final = (
     Noun(ServiceAccount, "serviceaccounts", ("sa",)),
     Noun(ResourceQuota, "resourcequotas", ("quota",)),
 )
-CONTEXT: Final[tuple[type[Any], ...]] = (
-    Node,
-    Event,
-    Endpoints,
-    EndpointSlice,
-    StorageClass,
-    Role,
-    RoleBinding,
-    ClusterRole,
-    ClusterRoleBinding,
-)
-"""Kinds that the rules read, but that are not explained themselves."""
-KINDS: Final[tuple[type[Any], ...]] = (*(noun.struct for noun in NOUNS), *CONTEXT)
 _BY_NAME: Final = {name: noun for noun in NOUNS for name in noun.names}
-_BY_STRUCT: Final = {noun.struct: noun for noun in NOUNS}
 
 
 def find_noun(text: str) -> Noun | None:
@@ -111,43 +92,70 @@ def nearest_noun(text: str) -> str:
 
 def object_name(item: Any) -> str:
     """Return ``deploy/web``."""
-    kind: type[Any] = type(item)
-    noun = _BY_STRUCT.get(kind)
-    shown = noun.shown if noun is not None else kind.__name__.lower()
-    return f"{'pod' if kind is Pod else shown}/{item.metadata.name}"
+    if isinstance(item, Pod):
+        return f"pod/{item.metadata.name}"
+    kind = type(item).__name__
+    noun = find_noun(kind)
+    return f"{noun.shown if noun is not None else kind.lower()}/{item.metadata.name}"
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """``items`` are the objects by their type. ``unread`` has the kinds that could not be listed:
-    that one of their objects is absent means nothing. ``diagnose_pod`` explains a pod, ``now`` is
-    in Unix seconds."""
+    """``read`` returns the objects of a kind, or None if they cannot be listed; it is called once
+    for each kind that a rule needs. ``diagnose_pod`` explains a pod, ``now`` is in Unix seconds."""
 
-    items: Mapping[type[Any], tuple[Any, ...]]
+    read: Callable[[type[Any]], Iterable[Any] | None]
     now: float
     diagnose_pod: Callable[[Pod], Diagnosis]
-    unread: frozenset[type[Any]] = frozenset()
     in_cluster: bool = False
+    _lists: dict[type[Any], list[Any]] = field(default_factory=dict[type[Any], list[Any]])
+    _unread: set[type[Any]] = field(default_factory=set[type[Any]])
+    _owned: dict[type[Any], dict[str, list[Any]]] = field(
+        default_factory=dict[type[Any], dict[str, list[Any]]]
+    )
     _diagnoses: dict[str, Diagnosis] = field(default_factory=dict[str, Diagnosis])
 
     def list(self, kind: type[T], namespace: str | None = None) -> list[T]:
         """List the objects of a kind, sorted by name, of one namespace or of all."""
-        items = self._sorted(kind)
+        if kind not in self._lists:
+            items = self.read(kind)
+            if items is None:
+                self._unread.add(kind)
+            by_name = sorted(items or (), key=lambda i: (i.metadata.namespace, i.metadata.name))
+            self._lists[kind] = by_name
+        items = self._lists[kind]
         if namespace is None:
             return items
-        return [item for item in items if _meta(item).namespace == namespace]
+        return [item for item in items if item.metadata.namespace == namespace]
+
+    def is_read(self, kind: type[Any]) -> bool:
+        """Return whether a kind could be listed. If not, that an object is absent means nothing."""
+        self.list(kind)
+        return kind not in self._unread
 
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
         return next((item for item in self.list(kind, namespace) if _meta(item).name == name), None)
 
     def owned(self, kind: type[T], owner: Any) -> list[T]:
-        """List the objects that an owner controls, sorted by name."""
-        return [item for item in self._owned.get(owner.metadata.uid, ()) if isinstance(item, kind)]
+        """List the objects of a kind that an owner controls, sorted by name."""
+        if kind not in self._owned:
+            owned: defaultdict[str, list[Any]] = defaultdict(list)
+            for item in self.list(kind):
+                for ref in _meta(item).ownerReferences:
+                    if ref.controller:
+                        owned[ref.uid].append(item)
+            self._owned[kind] = owned
+        return self._owned[kind].get(owner.metadata.uid, [])
 
     def owner(self, item: Any) -> Any | None:
-        """Return the object that controls another; None if there is none, or it is gone."""
-        uid = next((o.uid for o in item.metadata.ownerReferences if o.controller), "")
-        return self._by_uid.get(uid) if uid else None
+        """Return the object that controls another; None if there is none, it is gone, or its kind
+        is not known."""
+        ref = next((ref for ref in _meta(item).ownerReferences if ref.controller), None)
+        noun = find_noun(ref.kind) if ref is not None else None
+        if ref is None or noun is None or noun.group != ref.apiVersion.rpartition("/")[0]:
+            return None
+        owner = self.get(noun.struct, item.metadata.namespace, ref.name)
+        return owner if owner is not None and owner.metadata.uid == ref.uid else None
 
     def pod_diagnosis(self, pod: Pod) -> Diagnosis:
         key = pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -170,7 +178,7 @@ class Inventory:
         return tuple(map(event_evidence, self.events(item, *reasons)[-MAX_EVENTS:]))
 
     def quota_events(self, namespace: str) -> list[Evidence]:
-        """List the events about objects that a quota of the namespace refused, oldest first."""
+        """List the events about objects that a quota of the namespace refused."""
         return [
             event_evidence(event)
             for (_, where, _), events in self._events.items()
@@ -179,34 +187,10 @@ class Inventory:
             if "exceeded quota: " in event.message
         ]
 
-    def _sorted(self, kind: type[T]) -> list[T]:
-        return self._lists.setdefault(
-            kind,
-            sorted(self.items.get(kind, ()), key=lambda i: (i.metadata.namespace, i.metadata.name)),
-        )
-
-    @cached_property
-    def _lists(self) -> dict[type[Any], list[Any]]:
-        return {}
-
-    @cached_property
-    def _by_uid(self) -> dict[str, Any]:
-        return {item.metadata.uid: item for items in self.items.values() for item in items}
-
-    @cached_property
-    def _owned(self) -> dict[str, list[Any]]:
-        owned: defaultdict[str, list[Any]] = defaultdict(list)
-        for kind in self.items:
-            for item in self._sorted(kind):
-                for owner in _meta(item).ownerReferences:
-                    if owner.controller:
-                        owned[owner.uid].append(item)
-        return owned
-
     @cached_property
     def _events(self) -> dict[tuple[str, str, str], list[Event]]:
         events: defaultdict[tuple[str, str, str], list[Event]] = defaultdict(list)
-        for event in sorted(self.items.get(Event, ()), key=event_order):
+        for event in sorted(self.list(Event), key=event_order):
             about = event.involvedObject
             events[about.kind, about.namespace, about.name].append(event)
         return events
@@ -224,11 +208,3 @@ def event_evidence(event: Event) -> Evidence:
         event_count(event),
         event.type == "Warning",
     )
-
-
-def collect(items: Iterable[Any]) -> dict[type[Any], tuple[Any, ...]]:
-    """Return objects by their type."""
-    by_type: defaultdict[type[Any], list[Any]] = defaultdict(list)
-    for item in items:
-        by_type[type(item)].append(item)
-    return {kind: tuple(of_kind) for kind, of_kind in by_type.items()}

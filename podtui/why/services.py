@@ -236,6 +236,6 @@ def _undeclared(port: ServicePort, pods: Iterable[Pod]) -> str:
 
 def _on_absent_nodes(inventory: Inventory, pods: Iterable[Pod]) -> list[str]:
     nodes = {node.metadata.name for node in inventory.list(Node)}
-    if Node in inventory.unread or not nodes:
+    if not inventory.is_read(Node) or not nodes:
         return []
     return [pod.metadata.name for pod in pods if pod.spec.nodeName not in nodes]
