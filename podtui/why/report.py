@@ -23,6 +23,7 @@ class Report:
     name: str
     diagnosis: Diagnosis
     manifest: Manifest | None = None
+    uid: str = ""
 
     @property
     def is_healthy(self) -> bool:

@@ -32,6 +32,8 @@ _NO_CLAIM: Final = "Create the claim, or use another volume type."
 _NODE_AFFINITY: Final[Path] = (
     "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
 )  # fmt: skip
+NO_LABEL: Final = "node affinity/selector"
+"""Part of the scheduler's reason for a node whose labels do not fit."""
 _ONE_NODE: Final = "0/1 nodes are available: 1 "
 _NO_REMEDY: Final = "Lower the requests, relax selectors and tolerations, or add a node."
 
@@ -106,7 +108,7 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
             f"Add a toleration, or remove the taint: kubectl taint node {node} KEY-.",
             detail,
         )
-    if "node affinity/selector" in message:
+    if NO_LABEL in message:
         labels = facts.node.metadata.labels if facts.node is not None else {}
         lacking = [f"{key}={value}" for key, value in spec.nodeSelector.items()
                    if labels.get(key) != value]  # fmt: skip

@@ -118,7 +118,7 @@ def test_unhealthy_pods_are_reported_with_their_last_log_lines(
 
 def test_healthy_pods_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, pod("good", fails=False))
-    assert why(SOCKET, None, "text") == ("All pods are healthy.", True)
+    assert why(SOCKET, None, "text") == ("All pods and workloads are healthy.", True)
 
 
 def test_a_log_line_shows_what_follows_its_last_carriage_return(
