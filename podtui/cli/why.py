@@ -40,10 +40,10 @@ from podtui.why.node_pods import NodePods, by_node
 from podtui.why.objects import (
     WORKLOADS,
     diagnose_object,
+    explain_pod,
     find_objects,
     owners_of,
     unwell,
-    with_owner,
 )
 from podtui.why.report import Report, render_json, render_text
 
@@ -251,7 +251,7 @@ def _reports(source: _Agent | _Cluster, wanted: Wanted) -> list[Report]:
     reported = {id(report.manifest) for report in reports}
     if wanted.name:
         reports = [
-            replace(report, diagnosis=with_owner(inventory, pod, report.diagnosis))
+            replace(report, diagnosis=explain_pod(inventory, pod, report.diagnosis))
             for pod, report in zip(selected, reports, strict=True)
         ]
     else:

@@ -15,6 +15,7 @@ from podtui.api.rbac import (
     Subject,
 )
 from podtui.api.v1 import Pod, ServiceAccount
+from podtui.text.terminal_text import plural
 from podtui.why.inventory import Inventory
 from podtui.why.types import Diagnosis, Kind
 
@@ -30,7 +31,7 @@ def diagnose_account(inventory: Inventory, item: ServiceAccount) -> Diagnosis:
         for pod in inventory.list(Pod, meta.namespace)
         if (pod.spec.serviceAccountName or "default") == meta.name
     ]
-    used = f"Used by {len(pods):,} pods." if pods else "No pod uses it."
+    used = f"Used by {plural(len(pods), 'pod')}." if pods else "No pod uses it."
     if not all(inventory.is_read(kind) for kind in _RBAC):
         return _account("AccessUnknown", "Roles and bindings cannot be read.", (used,))
     bindings = list(bindings_of(inventory, meta.namespace, meta.name))

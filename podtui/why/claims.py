@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from podtui.api.health import Health
 from podtui.api.selectors import labels_match
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from podtui.why.amounts import plain, quantity
-from podtui.why.inventory import Inventory
-from podtui.why.types import Diagnosis, Evidence, Kind
+from podtui.why.inventory import Inventory, object_name
+from podtui.why.types import Diagnosis, Evidence, Kind, Part
 
 _DOCS: Final = "https://kubernetes.io/docs/concepts/storage/"
 _DEFAULT_CLASS: Final = (
@@ -23,6 +24,29 @@ _DIRECTORIES: Final = "podtui.dev/directory"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _LATE: Final = "WaitForFirstConsumer"
 MAX_VOLUMES: Final = 5
+
+
+def with_claims(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
+    """Add the diagnoses of the claims that keep a pod from being scheduled."""
+    if diagnosis.cause != "Unschedulable" or "PersistentVolumeClaim" not in diagnosis.title:
+        return diagnosis
+    names = {name for volume in pod.spec.volumes if (name := _claim_name(pod, volume))}
+    claims = [
+        claim
+        for claim in inventory.list(PersistentVolumeClaim, pod.metadata.namespace)
+        if claim.metadata.name in names and claim.status.phase != "Bound"
+    ]
+    if not claims:
+        return diagnosis
+    parts = tuple(Part(object_name(claim), diagnose_claim(inventory, claim)) for claim in claims)
+    return replace(diagnosis, brief=f"waits for {parts[0].name}", advice="", parts=parts)
+
+
+def _claim_name(pod: Pod, volume: Volume) -> str:
+    """Return the name of the claim that a volume uses; empty if it uses none."""
+    if volume.persistentVolumeClaim is not None:
+        return volume.persistentVolumeClaim.claimName
+    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else ""
 
 
 def diagnose_claim(inventory: Inventory, item: PersistentVolumeClaim) -> Diagnosis:
@@ -63,14 +87,8 @@ def diagnose_claim(inventory: Inventory, item: PersistentVolumeClaim) -> Diagnos
 def claim_users(inventory: Inventory, item: PersistentVolumeClaim) -> Iterator[Pod]:
     """Yield the pods that use a claim."""
     for pod in inventory.list(Pod, item.metadata.namespace):
-        for volume in pod.spec.volumes:
-            claim = volume.persistentVolumeClaim
-            name = claim.claimName if claim is not None else ""
-            if volume.ephemeral is not None:
-                name = f"{pod.metadata.name}-{volume.name}"
-            if name == item.metadata.name:
-                yield pod
-                break
+        if item.metadata.name in {_claim_name(pod, volume) for volume in pod.spec.volumes}:
+            yield pod
 
 
 def _bound(item: PersistentVolumeClaim, used: str) -> Diagnosis:

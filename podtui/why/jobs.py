@@ -252,7 +252,10 @@ def diagnose_cron_job(inventory: Inventory, item: CronJob) -> Diagnosis:
             advice="Correct spec.schedule or spec.timeZone.",
             docs=_DOCS + "cron-jobs/#schedule-syntax",
         )
-    following = _next(item, schedule, inventory.now)
+    when = _next(item, schedule, inventory.now)
+    following = (
+        f"The next Job starts {when}." if when else "Its schedule has no time in the next years."
+    )
     events = inventory.events(item, "FailedCreate", "SuccessfulCreate", "MissSchedule",
                               "TooManyMissedTimes", "JobAlreadyActive")  # fmt: skip
     newest = events[-1] if events else None
@@ -278,9 +281,9 @@ def diagnose_cron_job(inventory: Inventory, item: CronJob) -> Diagnosis:
             kind=Kind.WAIT,
             health=Health.NOT_READY,
             state="waiting",
-            title=f"Its next Job waits for {name_list(runs)}: concurrencyPolicy is Forbid.",
+            title=f"A Job is due, but {name_list(runs)} still runs: concurrencyPolicy is Forbid.",
             brief="waits for the running Job",
-            sentences=(following,),
+            sentences=("It starts when the earlier Job has ended, if no later time has come.",),
             evidence=inventory.evidence(item, "JobAlreadyActive"),
             parts=_of_jobs(inventory, active),
             docs=_DOCS + "cron-jobs/#concurrency-policy",
@@ -347,6 +350,7 @@ def _schedule(item: CronJob) -> CronSchedule | Interval | str:
 
 
 def _next(item: CronJob, schedule: CronSchedule | Interval, now: float) -> str:
+    """Return the next time of the schedule; empty if it has none."""
     zone = find_zone(item.spec.timeZone) or UTC
     text = f"({item.spec.schedule}{f', {item.spec.timeZone}' if item.spec.timeZone else ''})"
     # An interval counts from the last time; a schedule of fields from the clock.
@@ -354,10 +358,10 @@ def _next(item: CronJob, schedule: CronSchedule | Interval, now: float) -> str:
     origin = now if isinstance(schedule, CronSchedule) or last is None else last
     following = schedule.following(datetime.fromtimestamp(origin, UTC), zone)
     if following is None:
-        return f"Its schedule has no time in the next years {text}."
+        return ""
     left = following.timestamp() - now
-    when = f"in {short_duration(left)}, at" if left > 0 else "now, due since"
-    return f"The next Job starts {when} {rfc3339(following)} {text}."
+    how = f"in {short_duration(left)}, at" if left > 0 else "now, due since"
+    return f"{how} {rfc3339(following)} {text}"
 
 
 def _is_over(job: Job) -> bool:

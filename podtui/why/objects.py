@@ -21,7 +21,7 @@ from podtui.api.v1 import (
 )
 from podtui.why.accounts import diagnose_account
 from podtui.why.autoscalers import diagnose_autoscaler
-from podtui.why.claims import diagnose_claim, diagnose_volume
+from podtui.why.claims import diagnose_claim, diagnose_volume, with_claims
 from podtui.why.inventory import Inventory, Noun, object_name
 from podtui.why.jobs import diagnose_cron_job, diagnose_job
 from podtui.why.quotas import diagnose_quota
@@ -67,12 +67,14 @@ def is_explained(item: Any) -> bool:
 def diagnose_object(inventory: Inventory, item: Any) -> Diagnosis:
     """Return the diagnosis of an object. Raises `KeyError` for a kind that is not explained."""
     if isinstance(item, Pod):
-        return with_owner(inventory, item, inventory.pod_diagnosis(item))
+        return explain_pod(inventory, item, inventory.pod_diagnosis(item))
     return _FUNCTIONS[type(item)](inventory, item)
 
 
-def with_owner(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
-    """Name the workload that a pod belongs to."""
+def explain_pod(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
+    """Complete the diagnosis of a pod by what other objects tell: the workload that it belongs to,
+    and the claims that it waits for."""
+    diagnosis = with_claims(inventory, pod, diagnosis)
     owners = [object_name(owner) for owner in owners_of(inventory, pod)]
     if not owners:
         return diagnosis
@@ -91,9 +93,12 @@ def owners_of(inventory: Inventory, item: Any) -> Iterator[Any]:
 
 
 def find_objects(inventory: Inventory, noun: Noun, name: str, namespace: str = "") -> list[Any]:
-    """List the objects of a kind with a name, of one namespace or of all."""
-    items = inventory.list(noun.struct, namespace or None)
-    return [item for item in items if item.metadata.name == name]
+    """List the objects of a kind with a name, of one namespace. Without a namespace, it is
+    ``default``, or any other if there is no such object."""
+    items = [item for item in inventory.list(noun.struct) if item.metadata.name == name]
+    if namespace:
+        return [item for item in items if item.metadata.namespace in ("", namespace)]
+    return [item for item in items if item.metadata.namespace == "default"] or items
 
 
 def is_well(diagnosis: Diagnosis) -> bool:
@@ -102,9 +107,10 @@ def is_well(diagnosis: Diagnosis) -> bool:
 
 
 def unwell(inventory: Inventory) -> Iterator[tuple[Any, Diagnosis]]:
-    """Yield the objects that are not as desired, with their diagnoses. An object whose owner is
-    among them is left out: the owner's diagnosis covers it."""
+    """Yield the objects that are not as desired, with their diagnoses. An object that the
+    diagnosis of another covers, such as its owner, is left out."""
     reported: set[str] = set()
+    parts: set[tuple[str, str]] = set()
     for kind in _DEFAULTS:
         for item in inventory.list(kind):
             diagnosis = diagnose_object(inventory, item)
@@ -112,8 +118,18 @@ def unwell(inventory: Inventory) -> Iterator[tuple[Any, Diagnosis]]:
                 continue
             if any(owner.metadata.uid in reported for owner in owners_of(inventory, item)):
                 continue
+            namespace = item.metadata.namespace
+            if (namespace, object_name(item)) in parts:
+                continue
             reported.add(item.metadata.uid)
+            parts.update((namespace, name) for name in _part_names(diagnosis))
             yield item, diagnosis
+
+
+def _part_names(diagnosis: Diagnosis) -> Iterator[str]:
+    for part in diagnosis.parts:
+        yield part.name
+        yield from _part_names(part.diagnosis)
 
 
 def _is_idle(diagnosis: Diagnosis) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any, Final
 
@@ -54,8 +54,8 @@ def _block(report: Report) -> list[str]:
     ]
     for part in diagnosis.parts:
         more = f" and {len(part.more):,} more" if part.more else ""
-        block = _block(Report(f"{part.name}{more}", part.diagnosis))
-        lines += (f"    {line}" for line in block)
+        block = _block(Report(f"{part.name}{more}", replace(part.diagnosis, docs="")))
+        lines += (f"    {line}" for text in block for line in text.split("\n"))
     return lines
 
 
@@ -98,7 +98,10 @@ def advice_word(fixes: Sequence[Fix]) -> str:
 
 
 def _paragraph(text: str) -> str:
-    return fill(one_line(text), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return fill(
+        one_line(text), WIDTH, initial_indent="  ", subsequent_indent="  ",
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
 
 
 def _place(report: Report) -> str:

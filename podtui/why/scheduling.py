@@ -23,7 +23,9 @@ from podtui.why.types import Facts, Match, Rule
 
 ALIVE = ("Pending", "Running", "Unknown")
 _DOCS = "https://kubernetes.io/docs/"
-_PREEMPTION: Final = re.compile(r" *(?:no new claims to deallocate, )?preemption: ")
+_PREEMPTION: Final = re.compile(
+    r" *(?:no new claims to deallocate, )?preemption: |(?<=\.) not found$"
+)
 _INSUFFICIENT: Final = re.compile(r"Insufficient (\S+?)(?=[,.]? |[,.]?$)")
 _CLAIM: Final = re.compile(
     r'persistentvolumeclaim "[^"]*" not found|to create the persistentvolumeclaim "'

@@ -14,6 +14,7 @@ from podtui.api.selectors import node_matches, tolerates
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, Pod, PodSpec, ReplicationController, Taint, Toleration
 from podtui.text.terminal_text import plural
+from podtui.why.claims import with_claims
 from podtui.why.inventory import Inventory, object_name
 from podtui.why.node_labels import label_command, labels_to_fit
 from podtui.why.refusals import read_refusal
@@ -54,7 +55,7 @@ def part_of(inventory: Inventory, pods: Iterable[Pod]) -> tuple[Part, ...]:
     """Return the diagnoses of the pods that are not fine, failures first, one for each cause."""
     groups: dict[tuple[str, str, str], list[tuple[str, Diagnosis]]] = {}
     for pod in pods:
-        diagnosis = inventory.pod_diagnosis(pod)
+        diagnosis = with_claims(inventory, pod, inventory.pod_diagnosis(pod))
         if is_fine(diagnosis):
             continue
         same = (diagnosis.cause, diagnosis.container, diagnosis.brief)
@@ -137,7 +138,7 @@ def refused(inventory: Inventory, item: Any, message: str, evidence: tuple[Evide
         title=f"Its pods cannot be created: {refusal.title.rstrip('.')}.",
         brief=refusal.title,
         sentences=(*refusal.sentences, "The controller tries again with back-off."),
-        evidence=evidence or (Evidence("state", message, warning=True),),
+        evidence=evidence[-2:] or (Evidence("state", message, warning=True),),
         advice=refusal.advice,
     )
 
@@ -307,6 +308,7 @@ def _stuck(
     parts: tuple[Part, ...],
 ) -> Diagnosis:
     seconds = item.spec.progressDeadlineSeconds or 0
+    pods = inventory.owned(Pod, newest) if newest is not None else []
     old = (item.status.replicas or 0) - (item.status.updatedReplicas or 0)
     back = f" or go back to the earlier revision: kubectl rollout undo {_ref(item)}" if old else ""
     return Diagnosis(
@@ -314,13 +316,17 @@ def _stuck(
         kind=Kind.FAILURE,
         health=Health.FAILING,
         state="failing",
-        title=f"The rollout is stuck: nothing progressed for {short_duration(seconds)}.",
+        title=f"The rollout is stuck: no progress within progressDeadlineSeconds ({seconds} s).",
         brief=(parts[0].diagnosis.brief if parts else "") or "rollout is stuck",
-        sentences=(
-            counts,
-            *_still_waiting(inventory, inventory.owned(Pod, newest) if newest else [],
-                            item.spec.minReadySeconds),
-            "The pods of the earlier revision keep running." if old else "",
+        sentences=tuple(
+            filter(
+                None,
+                (
+                    counts,
+                    *_still_waiting(inventory, pods, item.spec.minReadySeconds),
+                    "The pods of the earlier revision keep running." if old else "",
+                ),
+            )
         ),
         evidence=(
             Evidence("state", f"Progressing: ProgressDeadlineExceeded: {message}", warning=True),
@@ -328,7 +334,7 @@ def _stuck(
         advice=f"Correct the pod template{f',{back}' if back else '.'}",
         parts=parts,
         docs=_DOCS + "deployment/#failed-deployment",
-    )  # fmt: skip
+    )
 
 
 def _still_waiting(
