@@ -283,7 +283,7 @@ def diagnose_cron_job(inventory: Inventory, item: CronJob) -> Diagnosis:
             state="waiting",
             title=f"A Job is due, but {name_list(runs)} still runs: concurrencyPolicy is Forbid.",
             brief="waits for the running Job",
-            sentences=("It starts when the earlier Job has ended, if no later time has come.",),
+            sentences=("It starts once the earlier Job has ended.",),
             evidence=inventory.evidence(item, "JobAlreadyActive"),
             parts=_of_jobs(inventory, active),
             docs=_DOCS + "cron-jobs/#concurrency-policy",

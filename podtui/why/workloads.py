@@ -350,9 +350,8 @@ def _still_waiting(
     ]
     if not waiting:
         return ()
-    verb = "is" if len(waiting) == 1 else "are"
-    when = f"and count as available after minReadySeconds ({min_ready} s)"
-    return (f"{name_list(waiting)} {verb} ready, {when}.",)
+    verbs = "is ready, and counts" if len(waiting) == 1 else "are ready, and count"
+    return (f"{name_list(waiting)} {verbs} as available after minReadySeconds ({min_ready} s).",)
 
 
 def _deadline(item: Deployment, since: str | None, now: float) -> str:
