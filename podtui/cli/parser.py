@@ -122,7 +122,8 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     status = add(
         "status",
         "status:run",
-        "print the node, its pods and the files that are not used; exit 1 if there are such files",
+        "print the node, its pods, workloads that are not as desired, and the files that are not"
+        " used; exit 1 if there are such files",
     )
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
     why = add("why", "why:run", "explain why a pod or another object is not as desired")

@@ -169,13 +169,7 @@ class _Agent:
 
     def items(self, kind: type[T]) -> list[T] | None:
         """List the objects of a kind; None if the agent is older and does not serve it."""
-        path = kind_of(kind).collection("")
-        try:
-            return _items(path, get_json(self._socket_path, path), kind)
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return _listed(lambda path: get_json(self._socket_path, path), kind)
 
     def text(self, path: str) -> bytes:
         return get_bytes(self._socket_path, path)
@@ -275,6 +269,32 @@ def _reports(source: _Agent | _Cluster, wanted: Wanted) -> list[Report]:
     if name is not None and not reports and not files:
         raise UsageError(_missing(inventory, wanted))
     return [*objects, *reports, *files]
+
+
+def unwell_objects(get: Callable[[str], Any]) -> list[Report]:
+    """Return the reports on workloads, claims and autoscalers that are not as desired. ``get``
+    requests a path of the agent; logs are not read."""
+    events = _about_pods(_listed(get, Event) or ())
+    nodes = _listed(get, Node) or []
+
+    def diagnose_pod(pod: Pod) -> Diagnosis:
+        about = events.get((pod.metadata.namespace, pod.metadata.name), [])
+        node = _node_of(pod, nodes)
+        return diagnose(Facts(pod=pod, now=time.time(), events=tuple(about), node=node))
+
+    inventory = Inventory(lambda kind: _listed(get, kind), time.time(), diagnose_pod)
+    return _of_unwell(inventory, "")
+
+
+def _listed(get: Callable[[str], Any], kind: type[T]) -> list[T] | None:
+    """List the objects of a kind; None if an older agent does not serve it."""
+    path = kind_of(kind).collection("")
+    try:
+        return _items(path, get(path), kind)
+    except ApiError as error:
+        if error.code == 404:
+            return None
+        raise
 
 
 def _missing(inventory: Inventory, wanted: Wanted) -> str:
@@ -379,11 +399,7 @@ def _facts_source(
     once.
     """
     index, pods_of = ManifestIndex(manifests), by_node(pods)
-    events_about: dict[tuple[str, str], list[Event]] = {}
-    for event in events:
-        involved = event.involvedObject
-        if involved.kind == "Pod":
-            events_about.setdefault((involved.namespace, involved.name), []).append(event)
+    events_about = _about_pods(events)
 
     def facts(pod: Pod) -> Facts:
         meta, node = pod.metadata, _node_of(pod, nodes)
@@ -399,6 +415,16 @@ def _facts_source(
         )
 
     return facts
+
+
+def _about_pods(events: Iterable[Event]) -> dict[tuple[str, str], list[Event]]:
+    """Return the events about pods, by namespace and name."""
+    about: dict[tuple[str, str], list[Event]] = {}
+    for event in events:
+        involved = event.involvedObject
+        if involved.kind == "Pod":
+            about.setdefault((involved.namespace, involved.name), []).append(event)
+    return about
 
 
 def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:

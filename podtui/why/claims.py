@@ -24,6 +24,17 @@ _DIRECTORIES: Final = "podtui.dev/directory"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _LATE: Final = "WaitForFirstConsumer"
 MAX_VOLUMES: Final = 5
+_BRIEFS: Final = {
+    "ClassMissing": "storage class does not exist",
+    "NoDefaultClass": "no default storage class",
+    "NoVolumeFits": "no volume fits",
+    "ProvisionerSilent": "waits for its provisioner",
+    "ProvisioningFailed": "volume could not be created",
+    "VolumeMismatch": "its volume does not fit",
+    "VolumeMissing": "its volume does not exist",
+    "WaitForFirstConsumer": "no pod uses it",
+    "WaitForPodScheduled": "its pod is not scheduled",
+}
 
 
 def with_claims(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
@@ -223,7 +234,7 @@ def _waits(
         health=Health.PENDING if waits else Health.FAILING,
         state="pending",
         title=title,
-        brief=cause,
+        brief=_BRIEFS.get(cause, ""),
         sentences=sentences,
         evidence=inventory.evidence(item),
         advice=advice,
