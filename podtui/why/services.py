@@ -111,6 +111,8 @@ def _without_selector(inventory: Inventory, item: Service) -> Diagnosis:
             f" {name_list(sorted(addresses))}.",
             state="has endpoints",
         )
+    if (meta.namespace, meta.name) == ("default", "kubernetes"):
+        return as_desired("It is the API server itself.", state="API")
     return Diagnosis(
         cause="NoSelector",
         kind=Kind.FAILURE,

@@ -806,9 +806,12 @@ class TreeView:
 
     def _owners(self, now: float) -> Iterator[tuple[Item, Row]]:
         inventory = inventory_of(self._model, self._read, now)
-        roots = [sum(inventory.owner(item) is None for kind in WORKLOADS
-                     for item in inventory.list(kind)),
-                 len(inventory.list(Service)), len(inventory.list(PersistentVolumeClaim))]  # fmt: skip
+        items = (item for kind in WORKLOADS for item in inventory.list(kind))
+        roots = (
+            sum(inventory.owner(item) is None for item in items),
+            len(inventory.list(Service)),
+            len(inventory.list(PersistentVolumeClaim)),
+        )
         heads = list(owner_heads(roots))
         if not self.filter.text and all(is_folded(head, self.folds) for head in heads):
             # Nothing below them is visible: diagnosing everything is not needed.
