@@ -76,9 +76,9 @@ def _candidates(
 
                 return cluster.contexts(parsed_args)
             case "field":
-                from podtui.explain.places import field_paths
+                from podtui.explain.places import field_paths, paths_of_kinds
 
-                return field_paths()
+                return [*field_paths(), *paths_of_kinds(prefix)]
             case "theme":
                 return sorted(path.stem for path in shipped("themes").glob("*.yaml"))
             case "engine":

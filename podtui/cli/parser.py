@@ -279,7 +279,8 @@ def _explain(explain: Any) -> None:
         metavar="FIELD",
         nargs="?",
         default="",
-        help="such as pod.spec.containers.image, or only a field name (default: pod)",
+        help="such as pod.spec.containers.image, deployment.spec.strategy, or only a field name of a"
+        " pod (default: pod)",
     )
     explain.add_argument("--recursive", action="store_true", help="all fields below it, by name")
     explain.add_argument("-o", "--output", choices=("text", "json"), default="text")
