@@ -279,8 +279,8 @@ def _explain(explain: Any) -> None:
         metavar="FIELD",
         nargs="?",
         default="",
-        help="such as pod.spec.containers.image, deployment.spec.strategy, or only a field name of a"
-        " pod (default: pod)",
+        help="such as pod.spec.containers.image, deployment.spec.strategy, or only the name of a"
+        " pod's field (default: pod)",
     )
     explain.add_argument("--recursive", action="store_true", help="all fields below it, by name")
     explain.add_argument("-o", "--output", choices=("text", "json"), default="text")

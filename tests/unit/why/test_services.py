@@ -131,8 +131,9 @@ def test_pods_of_an_absent_node_are_no_endpoints() -> None:
 
 def autoscaler(*conditions: Any, **status: Any) -> Any:
     ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    return make("HorizontalPodAutoscaler", "web", spec={"maxReplicas": 3, "scaleTargetRef": ref},
-                status={"conditions": list(conditions), "desiredReplicas": 1, **status})  # fmt: skip
+    spec = {"maxReplicas": 3, "scaleTargetRef": ref}
+    status = {"conditions": list(conditions), "desiredReplicas": 1, **status}
+    return make("HorizontalPodAutoscaler", "web", spec=spec, status=status)
 
 
 def condition(name: str, status: str, reason: str, message: str = "") -> Any:
@@ -175,8 +176,8 @@ def test_an_autoscaler_is_explained_by_its_conditions(
 
 
 def binding(kind: str, role: str) -> Any:
-    return make("RoleBinding", "app", roleRef={"kind": kind, "name": role},
-                subjects=[{"kind": "ServiceAccount", "name": "app", "namespace": "default"}])  # fmt: skip
+    subject = {"kind": "ServiceAccount", "name": "app", "namespace": "default"}
+    return make("RoleBinding", "app", roleRef={"kind": kind, "name": role}, subjects=[subject])
 
 
 def test_an_account_lists_what_its_roles_grant() -> None:
@@ -202,8 +203,8 @@ def test_an_account_without_bindings_and_one_that_cannot_be_judged() -> None:
 
 
 def test_a_quota_says_what_is_used_up_and_what_was_refused() -> None:
-    item = make("ResourceQuota", "few", status={"hard": {"pods": "2", "requests.cpu": "2"},
-                                                "used": {"pods": "2", "requests.cpu": "500m"}})  # fmt: skip
+    hard, used = {"pods": "2", "requests.cpu": "2"}, {"pods": "2", "requests.cpu": "500m"}
+    item = make("ResourceQuota", "few", status={"hard": hard, "used": used})
     deployment = target()
     text = 'pods "x" is forbidden: exceeded quota: few, requested: pods=1'
     diagnosis = why(item, event(deployment, "FailedCreate", text))
