@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tui_app import running, wait_for
+from tui_app import notified, running, wait_for
 from tui_records import texts
 from tui_scene import FakeClient, node
 from why_objects import crashing_pod, make, ready_pod, template, unschedulable_pod
@@ -77,8 +77,7 @@ async def test_why_of_a_deployment_shows_its_failing_pod() -> None:
 async def test_why_of_an_unknown_kind_suggests_one() -> None:
     async with running(scene(), (120, 36)) as (app, pilot):
         app.run_command("why deploymnt/web")
-        await wait_for(pilot, lambda: bool(app.notices), "the notice")
-        assert "did you mean deployment?" in app.notices[-1].message
+        await notified(app, pilot, "did you mean deployment?")
 
 
 async def test_the_tree_shows_owners_services_and_claims() -> None:

@@ -106,8 +106,8 @@ def test_each_volume_has_its_reasons_the_nearest_first() -> None:
     assert diagnosis.sentences == (
         "Volume small: too small: 512Mi, 1Gi requested.",
         "Volume taken: in use by shop/other.",
-        "Volume far: too small: 1Mi, 1Gi requested; no access mode ReadWriteOnce"
-        " (it has ReadOnlyMany).",
+        "Volume far: too small: 1Mi, 1Gi requested;"
+        + " no access mode ReadWriteOnce (it has ReadOnlyMany).",
     )
 
 
