@@ -172,8 +172,12 @@ def find_field(text: str) -> PodField:
     struct = _kinds().get(steps[0].lower()) if steps else None
     if struct is None or (len(steps) == 1 and steps[0] in places_of_names()):
         return find_pod_field(text)
+    return _find_below(struct, steps[1:])
+
+
+def _find_below(struct: type[v1.Struct], steps: Iterable[str]) -> PodField:
     here = PodField((), None, None, struct, struct.__name__)
-    for step in steps[1:]:
+    for step in steps:
         if here.field is not None and here.field.shape.form is Form.MAP and here.struct is None:
             return here
         by_name = {child.path[-1]: child for child in here.children}
@@ -188,10 +192,12 @@ def paths_of_kinds(prefix: str) -> list[str]:
     above, dot, _ = prefix.rpartition(".")
     if not dot:
         return [struct.__name__.lower() for struct in dict.fromkeys(_kinds().values())]
-    if _kinds().get(above.partition(".")[0].lower()) is None:
+    kind, *steps = above.split(".")
+    struct = _kinds().get(kind.lower())
+    if struct is None:
         return []
     try:
-        return [f"{above}.{child.path[-1]}" for child in find_field(above).children]
+        return [f"{above}.{child.path[-1]}" for child in _find_below(struct, steps).children]
     except UsageError:
         return []
 

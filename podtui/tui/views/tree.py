@@ -673,6 +673,8 @@ class TreeView:
         self.filter = wanted
         self.folds: dict[str, bool] = {}
         self.shown: dict[str, Item] = {}
+        self._opened = False
+        """Whether what is below workloads, services and claims is initially open."""
         self._of: dict[str, tuple[str, ...]] = {}
         """The keys of the visible rows, by pod; those of the files under `FILES`, those of the
         nodes under `NODES`."""
@@ -822,6 +824,8 @@ class TreeView:
             items = [head]
             for branch in branches[head.label]:
                 items += branch_items(branch, head.key, head.order, now)
+            if self._opened:
+                items = [replace(item, folded=False) for item in items]
             yield from self._visible(items, now)
 
     # --- folding
@@ -834,6 +838,7 @@ class TreeView:
     def fold_all(self, folded: bool) -> None:
         """Open all items, or fold all pods so that only pods and the manifest folder are shown."""
         self.folds = {}
+        self._opened = not folded
         for head in self._heads.values():
             self.folds[head.path] = folded
         if not folded:

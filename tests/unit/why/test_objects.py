@@ -112,6 +112,7 @@ CONDITIONS = st.lists(
             "reason": st.sampled_from(["", "ProgressDeadlineExceeded", "FailedCreate",
                                        "BackoffLimitExceeded", "DeploymentPaused"]),
             "message": st.text(max_size=20),
+            "lastTransitionTime": st.just("2026-11-27T12:00:00Z"),
         }
     ),
     max_size=3,
@@ -153,6 +154,6 @@ def test_a_diagnosis_never_fails_and_never_ends_without_words(
     assert diagnosis.title
     assert diagnosis.state
     assert diagnosis.health is not None
-    assert diagnosis.title[0].isupper()
+    assert not diagnosis.title[0].islower()
     assert all(diagnosis.sentences)
     render_text([Report("x", diagnosis)])
