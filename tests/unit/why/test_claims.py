@@ -103,11 +103,11 @@ def test_each_volume_has_its_reasons_the_nearest_first() -> None:
     ]
     diagnosis = why(claim(storageClassName=""), *volumes)
     assert diagnosis.cause == "NoVolumeFits"
+    far = "too small: 1Mi, 1Gi requested; no access mode ReadWriteOnce (it has ReadOnlyMany)"
     assert diagnosis.sentences == (
         "Volume small: too small: 512Mi, 1Gi requested.",
         "Volume taken: in use by shop/other.",
-        "Volume far: too small: 1Mi, 1Gi requested;"
-        + " no access mode ReadWriteOnce (it has ReadOnlyMany).",
+        f"Volume far: {far}.",
     )
 
 
