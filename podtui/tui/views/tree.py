@@ -826,7 +826,7 @@ class TreeView:
                 items += branch_items(branch, head.key, head.order, now)
             if self._opened:
                 items = [replace(item, folded=False) for item in items]
-            yield from self._visible(items, now)
+            yield from visible_rows(items, self.folds, self.filter, now, tree_row)
 
     # --- folding
 
