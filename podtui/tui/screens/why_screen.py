@@ -221,8 +221,8 @@ class WhyScreen(ActingScreen, BackScreen):
             return False
         if not self._follows:
             self._follows = True
-            draw = partial(self._objects.run, self.session.client, self._draw_now)
-            self.run_worker(draw, group="why-objects", exclusive=True)
+            follow = partial(self._objects.run, self.session.client, self._draw_now)
+            self.run_worker(follow, group="why-objects", exclusive=True)
         return True
 
     def _draw_now(self) -> None:

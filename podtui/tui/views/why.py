@@ -1,4 +1,4 @@
-"""A one-line explanation of a pod's state."""
+"""The explanation of a pod or another object, as lines, and in one line for a pod's row."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _parts(view: WhyView, width: int) -> Iterator[list[Line]]:
         narrow = min(width - _INDENT, WIDE - 1)
         lines = [
             line
-            for block in (_head(inner, narrow)[0:], _evidence(inner, narrow, _PART_LIMITS),
+            for block in (_head(inner, narrow), _evidence(inner, narrow, _PART_LIMITS),
                           _remedy(inner, narrow, _PART_LIMITS))
             for line in block
         ]  # fmt: skip
@@ -462,7 +462,8 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
 
 
 def health_text(diagnosis: Diagnosis, manifest: Manifest | None) -> Line:
-    """Return a glyph and the word for the health of a pod, or the state of a file without a pod."""
+    """Return a glyph and the word for the health of a pod, or the state of another object or of a
+    file without a pod."""
     glyph, tone = _mark(diagnosis)
     state = manifest.status.state if manifest is not None else ""
     return (Span(f"{glyph} {diagnosis.state or diagnosis.health or state}", tone),)
