@@ -1,4 +1,4 @@
-"""What a service account may do, from the roles and bindings."""
+"""Diagnoses of service accounts: the rules that roles and bindings grant them."""
 
 from __future__ import annotations
 

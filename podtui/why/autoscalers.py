@@ -1,4 +1,4 @@
-"""Why a HorizontalPodAutoscaler does not scale."""
+"""Diagnoses of HorizontalPodAutoscalers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a claim has no volume, and what a volume is used for."""
+"""Diagnoses of claims and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a Job does not complete, and why a CronJob starts none."""
+"""Diagnoses of Jobs and CronJobs."""
 
 from __future__ import annotations
 

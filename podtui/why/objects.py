@@ -1,4 +1,4 @@
-"""Explains any object: the function for its kind, and the objects that a name selects."""
+"""The diagnosis of any object, and the objects that a name selects."""
 
 from __future__ import annotations
 

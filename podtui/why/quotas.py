@@ -1,4 +1,4 @@
-"""What a ResourceQuota still allows."""
+"""Diagnoses of ResourceQuotas."""
 
 from __future__ import annotations
 

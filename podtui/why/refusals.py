@@ -1,4 +1,4 @@
-"""Why the API server refuses a request: quotas, limit ranges, accounts, invalid templates, RBAC."""
+"""Explanations of the API server's refusals: quotas, limit ranges, accounts, invalid templates, RBAC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a Service has no endpoints."""
+"""Diagnoses of Services."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Why a workload is not as desired: Deployments, ReplicaSets, ReplicationControllers, StatefulSets
-and DaemonSets."""
+"""Diagnoses of Deployments, ReplicaSets, ReplicationControllers, StatefulSets and DaemonSets."""
 
 from __future__ import annotations
 
