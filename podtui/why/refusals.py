@@ -1,4 +1,4 @@
-"""Explanations of the API server's refusals: quotas, limit ranges, accounts, invalid templates, RBAC."""
+"""Explanations of refusals of the API server: quotas, limit ranges, accounts, invalid templates."""
 
 from __future__ import annotations
 
