@@ -1,5 +1,5 @@
-"""``podtui status``: the node, its pods, and files, with the reason why one cannot be used or what
-becomes of its documents, as tables or as JSON."""
+"""``podtui status``: the node, its pods, workloads that are not as desired, and files, with the
+reason why one cannot be used or what becomes of its documents, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from podtui.api.local import UNUSABLE, ManifestState
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
+from podtui.cli.why import unwell_objects
 from podtui.client.blocking import get_bytes, get_json
 from podtui.client.decoding import decode_response, decode_with
 from podtui.errors import ApiError
 from podtui.text.terminal_text import cells, lines, one_line
+from podtui.why.report import Report
 
 HEALTH: Final = "HEALTH"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -29,8 +31,9 @@ _JSON: Final = "application/json"
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print nodes, pods and files. Return 1 if there are such files, or if the agent is
-    not healthy. Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
+    """Print nodes, pods, workloads that are not as desired, and files. Return 1 if a file cannot
+    be used, or if the agent is not healthy; the state of pods and workloads does not count.
+    Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
     if namespace.cluster:
         return _print_cluster(namespace)
     socket = socket_of(namespace)
@@ -41,6 +44,9 @@ def run(namespace: argparse.Namespace) -> int:
             table = get_json(socket, path, timeout=5.0, accept=TABLE)
             health = health_words(table, time.time()) if index else None
             print(lines(("\n" if index else "") + render(table, health=health)))
+        reports = unwell_objects(lambda path: get_json(socket, path, timeout=5.0))
+        if reports:
+            print(lines("\n" + render(workloads_table(reports))))
         if listed := [*files, *summarized_files(manifests)]:
             print(lines("\n" + render(files_table(listed))))
     else:
@@ -86,6 +92,16 @@ def files_table(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     rows = [
         {"cells": [file["metadata"]["name"], file["status"]["state"], file["status"]["message"]]}
         for file in files
+    ]
+    return {"columnDefinitions": columns, "rows": rows}
+
+
+def workloads_table(reports: Sequence[Report]) -> dict[str, Any]:
+    """Return a Table of objects that are not as desired, each with its cause in a few words."""
+    columns = [{"name": name} for name in ("Not as desired", "State", "Cause")]
+    rows = [
+        {"cells": [report.name, report.state, report.diagnosis.brief or report.diagnosis.title]}
+        for report in reports
     ]
     return {"columnDefinitions": columns, "rows": rows}
 

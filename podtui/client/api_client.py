@@ -14,6 +14,16 @@ from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.objects import T
 from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
+from podtui.client.any_kind import (
+    DISCOVERY,
+    PARTIAL_LIST,
+    AnyObject,
+    DiscoveryList,
+    ObjectReader,
+    ServedKind,
+    TableReader,
+    listed_kinds,
+)
 from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
 from podtui.client.decoding import (
@@ -25,7 +35,7 @@ from podtui.client.decoding import (
     without_managed_fields,
 )
 from podtui.client.exec_sessions import attach_session, exec_session, pod_path
-from podtui.client.following import Following
+from podtui.client.following import Following, Reader
 from podtui.client.port_forward import Forward, listen
 from podtui.client.protocol import (
     AttachQuery,
@@ -46,6 +56,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
+_DRY_RUN = {"dryRun": "All"}
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
 _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
 
@@ -79,12 +90,15 @@ class ApiClient:
         return ""
 
     def follow(self, kind: type[T], namespace: str = "") -> AsyncGenerator[Delta]:
+        return self._follow(kind_of(kind), namespace)
+
+    def _follow(self, kind: Reader, namespace: str) -> AsyncGenerator[Delta]:
         async def where() -> str:
             return namespace or await self._scope()
 
         return Following(
             self._connection,
-            kind_of(kind),
+            kind,
             where,
             self._clock,
             page=self.page,
@@ -243,6 +257,80 @@ class ApiClient:
         path = _object_path(kind, namespace, name)
         return await self._connection.delete(path, msgspec.json.encode(options))
 
+    # --- objects of any kind
+
+    async def kinds(self) -> tuple[ServedKind, ...]:
+        """See `Client.kinds`."""
+        documents = [
+            decode_response(path, await self.ask(path, DISCOVERY), DiscoveryList)
+            for path in ("/api", "/apis")
+        ]
+        return listed_kinds(documents)
+
+    def follow_table(self, kind: ServedKind, namespace: str = "") -> AsyncGenerator[Delta]:
+        """See `Client.follow_table`."""
+        return self._follow(TableReader(kind), namespace)
+
+    def follow_objects(
+        self, kind: ServedKind, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[Delta]:
+        """See `Client.follow_objects`."""
+        return self._follow(ObjectReader(kind, name), namespace)
+
+    async def count(self, kind: ServedKind, namespace: str = "") -> int:
+        """See `Client.count`."""
+        path = kind.collection(namespace or await self._scope())
+        accept = f"{PARTIAL_LIST},{JSON}"
+        body = await self._connection.get(path, {"limit": "1"}, accept=accept)
+        listing = decode_response(path, body, ObjectList)
+        return len(listing.items or ()) + (listing.metadata.remainingItemCount or 0)
+
+    async def get_object(self, kind: ServedKind, namespace: str, name: str) -> AnyObject:
+        """See `Client.get_object`."""
+        path = _path_of(kind, namespace, name)
+        return _object_in(path, kind, await self._connection.get(path))
+
+    async def create_object(
+        self, kind: ServedKind, namespace: str, content: Mapping[str, Any], *, dry_run: bool = False
+    ) -> AnyObject:
+        """See `Client.create_object`."""
+        path, body = kind.collection(namespace), msgspec.json.encode(content)
+        answer = await self._connection.post(
+            path, _DRY_RUN if dry_run else None, body=body, content_type=JSON
+        )
+        return _object_in(path, kind, answer)
+
+    async def patch_object(
+        self,
+        kind: ServedKind,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        content_type: str = MERGE,
+        dry_run: bool = False,
+    ) -> AnyObject:
+        """See `Client.patch_object`."""
+        path = _path_of(kind, namespace, name) + (f"/{subresource}" if subresource else "")
+        body, params = msgspec.json.encode(patch), _DRY_RUN if dry_run else None
+        answer = await self._connection.patch(path, body, content_type, params)
+        return _object_in(path, kind, answer)
+
+    async def delete_object(
+        self, kind: ServedKind, namespace: str, name: str, *, uid: str, dry_run: bool = False
+    ) -> None:
+        """See `Client.delete_object`."""
+        options = DeleteOptions(
+            apiVersion="v1",
+            kind="DeleteOptions",
+            dryRun=("All",) if dry_run else (),
+            preconditions=Preconditions(uid=uid),
+            propagationPolicy="Background",
+        )
+        path = _path_of(kind, namespace, name)
+        await self._connection.delete(path, msgspec.json.encode(options))
+
     # --- sessions with pods
 
     def exec(
@@ -306,6 +394,14 @@ class ApiClient:
 
 def _object_path(kind: type[T], namespace: str, name: str) -> str:
     return f"{kind_of(kind).collection(namespace)}/{quote(name, safe='')}"
+
+
+def _path_of(kind: ServedKind, namespace: str, name: str) -> str:
+    return f"{kind.collection(namespace)}/{quote(name, safe='')}"
+
+
+def _object_in(path: str, kind: ServedKind, body: bytes) -> AnyObject:
+    return decode_with(path, lambda: ObjectReader(kind).decode(body))
 
 
 class _Version(msgspec.Struct, frozen=True):

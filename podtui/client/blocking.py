@@ -53,12 +53,25 @@ def post_bytes(socket_path: Path | str, path: str, body: bytes, timeout: float =
     return _request(socket_path, "POST", path, body, timeout, "application/json")
 
 
+def patch_bytes(socket_path: Path | str, path: str, body: bytes, timeout: float = 5.0) -> bytes:
+    """Return the response to a JSON merge patch. Raises the same errors as `get_json`."""
+    json_type, patch_type = "application/json", "application/merge-patch+json"
+    return _request(socket_path, "PATCH", path, body, timeout, json_type, patch_type)
+
+
 def _request(
-    socket_path: Path | str, method: str, path: str, body: bytes | None, timeout: float, accept: str
+    socket_path: Path | str,
+    method: str,
+    path: str,
+    body: bytes | None,
+    timeout: float,
+    accept: str,
+    content_type: str = "",
 ) -> bytes:
     connection = _UnixConnection(str(socket_path), timeout)
     try:
-        connection.request(method, path, body, headers={"Accept": accept})
+        headers = {"Accept": accept} | ({"Content-Type": content_type} if content_type else {})
+        connection.request(method, path, body, headers=headers)
         response = connection.getresponse()
         content = response.read(MAX_BODY)
     except (OSError, http.client.HTTPException) as error:

@@ -32,6 +32,7 @@ from podtui.tui.screens.main.screen_memory import (
     recalled_view,
 )
 from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.tree_screen import TreeScreen
@@ -48,6 +49,7 @@ from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
+from podtui.why.inventory import find_noun, nearest_noun
 
 SAVE_DELAY_SECONDS: Final = 1.0
 """Seconds after a change of sizes or columns until it is saved."""
@@ -563,6 +565,28 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.session.push(ExplainScreen(find_pod_field(field)))
         except UsageError as error:
             self.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
+
+    def action_why_object(self, text: str = "") -> None:
+        """Explain an object that is named as in kubectl (``deploy/web``, ``deploy web``); without a
+        name, the pod or file under the cursor."""
+        words = text.replace("/", " ", 1).split()
+        noun = find_noun(words[0]) if words else None
+        if not words:
+            self.action_why()
+        elif noun is None or len(words) != 2:
+            near = nearest_noun(words[0])
+            hint = f"; did you mean {near}?" if noun is None and near else ""
+            why = f"KIND/NAME is expected, such as deploy/web{hint}"
+            self.notify(clean(why), title="Why", severity="warning", markup=False)
+        elif noun.struct is Pod:
+            pods = [p for p in self.session.model.pods.values() if p.metadata.name == words[1]]
+            if pods:
+                self.session.push(WhyScreen(pods[-1]))
+            else:
+                text = f"there is no pod named {words[1]}"
+                self.notify(clean(text), title="Why", severity="warning", markup=False)
+        else:
+            self.session.push(ObjectWhyScreen(noun, words[1], self.session.model.namespace or ""))
 
     def action_tree(self, text: str = "") -> None:
         """Open the tree of pods, filtered by ``text``."""
