@@ -31,6 +31,8 @@ from podtui.client.exec_sessions import attach_session, exec_session, pod_path
 from podtui.client.following import Following, Reader
 from podtui.client.port_forward import Forward, listen
 from podtui.client.protocol import (
+    MERGE,
+    STRATEGIC_MERGE,
     AttachQuery,
     CopyResult,
     Delta,
@@ -45,8 +47,6 @@ from podtui.errors import ApiError
 MAX_LINE = 1024 * 1024
 JSON = "application/json"
 YAML = "application/yaml"
-MERGE = "application/merge-patch+json"
-STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 _DRY_RUN = {"dryRun": "All"}
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"

@@ -141,9 +141,16 @@ class Revision(Struct, frozen=True):
         return template_images(self.template)
 
     def rollback(self) -> dict[str, Any]:
-        """Return the strategic merge patch that gives the workload this template."""
-        patch: dict[str, Any] = {"spec": {"template": {**self.template, "$patch": "replace"}}}
-        return {"metadata": {"annotations": {CAUSE: self.cause or None}}, **patch}
+        """Return the patch that gives the workload this template."""
+        return rollback_patch(self.template, self.cause)
+
+
+def rollback_patch(template: Mapping[str, Any], cause: str) -> dict[str, Any]:
+    """Return the strategic merge patch that gives a workload a template and its change cause."""
+    return {
+        "metadata": {"annotations": {CAUSE: cause or None}},
+        "spec": {"template": {**template, "$patch": "replace"}},
+    }
 
 
 def template_images(template: Mapping[str, Any]) -> list[str]:
