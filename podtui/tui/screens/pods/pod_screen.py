@@ -53,7 +53,7 @@ from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
-from podtui.tui.widgets.text_view import ManifestText, TextView
+from podtui.tui.widgets.text_view import ManifestText
 from podtui.tui.widgets.tones import LinesView
 
 POD_TABS: Final = {
