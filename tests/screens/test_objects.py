@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,8 @@ async def test_a_list_has_the_columns_of_kubectl_and_follows_changes(tmp_path: P
         await world.create("deployments.apps", deployment("api"))
         await wait_for(pilot, lambda: len(screen.pane.table.set) == 2, "the new one")
         # Filters know the columns of the Table.
-        await pilot.press("slash", *"ready=0/2 name=api", "enter")
-        assert list(screen.chosen_objects())[0].name == "api"
+        await pilot.press("slash", *"ready=0/2", "space", *"name=api", "enter")
+        assert screen.chosen_objects()[0].name == "api"
         assert len(screen.pane.table.set) == 1
 
 
@@ -261,25 +262,27 @@ async def test_the_values_of_a_secret_are_shown_on_demand(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file with the sed script that the editor runs."""
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], object]:
+    """Return a function that sets the sed script that the editor runs."""
     script = tmp_path / "change.sed"
     program = tmp_path / "editor"
     program.write_text(f'#!/bin/sh\nsed -i -f {script} "$1"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PODTUI_EDITOR", str(program))
-    return script
+    return script.write_text
 
 
-async def test_edit_shows_the_difference_and_is_undone(tmp_path: Path, editor: Path) -> None:
+async def test_edit_shows_the_difference_and_is_undone(
+    tmp_path: Path, editor: Callable[[str], object]
+) -> None:
     async with object_world(tmp_path) as world, running_on(world) as (app, pilot):
         await world.create("deployments.apps", deployment())
         await open_list(app, pilot, "deploy")
-        editor.write_text("s/replicas: 2/replicas: -1/\n")
+        editor("s/replicas: 2/replicas: -1/\n")
         await pilot.press("e")
         dialog = await open_dialog(app, pilot)
         assert "must be greater than or equal to 0" in view_text(dialog.view)
-        editor.write_text("s/replicas: -1/replicas: 4/\n")
+        editor("s/replicas: -1/replicas: 4/\n")
         await pilot.press("e")
         await wait_for(
             pilot,
