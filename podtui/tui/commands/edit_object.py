@@ -61,7 +61,7 @@ async def edit_object(session: Session, kind: ServedKind, meta: ObjectMeta) -> N
         else:
             current = await client.get_object(kind, meta.namespace, meta.name)
             before = manifest_of(current.content)
-            answer = await session.ask(_dialog(label, before, after))
+            answer = await session.ask(change_dialog(label, before, after))
             if answer == APPLY:
                 done = await send_patch(session, change)
                 reverse = merge_patch(manifest_of(done.content), before)
@@ -100,7 +100,8 @@ def _document(text: bytes, begin: Mapping[str, Any]) -> dict[str, Any]:
     return document  # pyright: ignore[reportUnknownVariableType]
 
 
-def _dialog(label: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Dialog:
+def change_dialog(label: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Dialog:
+    """Return the dialog with what the server makes of an edit."""
     lines = plan_diff(before, after)
     options = (KEEP_DRAFT, EDIT_AGAIN, DISCARD_DRAFT, Option(APPLY, "Apply", "y", danger=True))
     return Dialog(f"Change {label}", lines, options)

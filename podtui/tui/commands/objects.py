@@ -34,7 +34,7 @@ from podtui.tui.views.objects.workloads import (
 )
 from podtui.tui.views.yaml_text import yaml_text
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import TextDialog, confirmation
+from podtui.tui.widgets.dialogs import Dialog, TextDialog, confirmation
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import diff_texts
 
@@ -81,6 +81,11 @@ async def send_patch(
     )
 
 
+def plan_dialog(title: str, lines: Sequence[Line], verb: str) -> Dialog:
+    """Return the dialog with the plan of a command."""
+    return confirmation(title, lines, verb)
+
+
 async def apply_change(
     session: Session,
     change: ObjectChange,
@@ -94,7 +99,7 @@ async def apply_change(
     await send_patch(session, change, dry_run=True)
     label = object_label(change.kind, change.before)
     plan = [*lines, *_owner_lines(change.before)]
-    if not await session.confirm(confirmation(f"{verb} {label}?", plan, verb)):
+    if not await session.confirm(plan_dialog(f"{verb} {label}?", plan, verb)):
         return None
     answer = await send_patch(session, change)
     record(session, change.kind, change.before, command)
@@ -128,7 +133,7 @@ async def undo_object_change(session: Session, done: ObjectChange) -> None:
     if not done.subresource:
         after = manifest_of(answer.content)
         text += plan_diff(before, after)
-    if await session.confirm(confirmation(f"Undo the change of {label}?", text, "Undo")):
+    if await session.confirm(plan_dialog(f"Undo the change of {label}?", text, "Undo")):
         await send_patch(session, done, undo=True)
         session.undoable.remove(done)
         session.notify(f"Undone: {done.what}", title=label)
@@ -174,10 +179,7 @@ async def scale(session: Session, kind: ServedKind, meta: ObjectMeta) -> None:
         kind, meta.namespace, meta.name, {}, subresource="scale", dry_run=True
     )
     before: int = spec_of(current).get("replicas", 0)
-    lines = [(Span(f"{label} has {plural(before, 'replica')} now.", "soft"),)]
-    typed = await session.ask(
-        TextDialog(f"Scale {label}", lines, text=str(before), selected=True, check=_count_error)
-    )
+    typed = await session.ask(replicas_dialog(label, before))
     if typed is None:
         return
     wanted = int(typed)
@@ -196,6 +198,12 @@ async def scale(session: Session, kind: ServedKind, meta: ObjectMeta) -> None:
         running = part_of(answer.content, "status").get("replicas", 0)
         set_to: int = spec_of(answer).get("replicas", 0)
         report(session, change, f"{before} → {plural(set_to, 'replica')}, {running} exist now")
+
+
+def replicas_dialog(label: str, now: int) -> TextDialog:
+    """Return the dialog that asks for the number of replicas."""
+    lines = [(Span(f"{label} has {plural(now, 'replica')} now.", "soft"),)]
+    return TextDialog(f"Scale {label}", lines, text=str(now), selected=True, check=_count_error)
 
 
 def _replicas(count: int) -> dict[str, Any]:
@@ -345,7 +353,7 @@ async def run_now(session: Session, kind: ServedKind, meta: ObjectMeta) -> None:
         text = f"{plural(running, 'Job')} of it already run; concurrencyPolicy does not apply."
         lines.append((Span(text, "warning"),))
     label = object_label(kind, meta)
-    if await session.confirm(confirmation(f"Run {label} now?", lines, "Run now")):
+    if await session.confirm(plan_dialog(f"Run {label} now?", lines, "Run now")):
         answer = await client.create_object(jobs, meta.namespace, job)
         command = ["create", "job", name, f"--from=cronjob/{meta.name}"]
         record(session, kind, meta, command)
@@ -370,7 +378,7 @@ async def delete(session: Session, kind: ServedKind, metas: Sequence[ObjectMeta]
         which = "it" if len(metas) == 1 else "those without an owner"
         lines += [(), (Span(f"u creates {which} again.", "muted"),)]
     what = object_label(kind, metas[0]) if len(metas) == 1 else f"{len(metas)} {kind.plural}"
-    if not await session.confirm(confirmation(f"Delete {what}?", lines, f"Delete {what}")):
+    if not await session.confirm(plan_dialog(f"Delete {what}?", lines, f"Delete {what}")):
         return False
     failed: list[str] = []
     for meta in (item.metadata for item in items):

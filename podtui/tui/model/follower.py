@@ -62,10 +62,11 @@ class ApiFollower:
     async def _discover(self) -> None:
         """Read the kinds that the server has, once it is connected."""
         model = self._model
-        while not model.kinds:
+        while True:
             if model.link is LinkState.CONNECTED:
                 try:
                     model.kinds = await self._client.kinds()
+                    return
                 except ApiError:
                     return  # the user may not read them: their lists are not available
                 except AgentUnavailable:
