@@ -33,17 +33,16 @@ MANIFEST_KEY: Final = "manifest:"
 
 def event_object(event: Event) -> str:
     """Return the pod, with its namespace unless that is "default", and with the container if the
-    event names one; for other objects, with their kind.
+    event names one; for a node, with its kind.
     """
     involved = event.involvedObject
     if involved.kind == "Node":
         return f"node {clean(involved.name)}"
-    kind = "" if involved.kind in ("", "Pod") else f"{clean(involved.kind).lower()} "
     _, brace, rest = involved.fieldPath.partition("{")
     container = clean(rest.removesuffix("}")) if brace else ""
     namespace = involved.namespace if involved.namespace not in ("", "default") else ""
     about = f"{clean(namespace)}/{clean(involved.name)}" if namespace else clean(involved.name)
-    return kind + about + (f"/{container}" if container else "")
+    return about + (f"/{container}" if container else "")
 
 
 def is_warning(event: Event) -> bool:

@@ -49,8 +49,8 @@ class KindPane(TablePane):
     def compose(self) -> ComposeResult:
         yield self.table
 
-    def on_mount(self) -> None:
-        self.border_title = None
+    def update_title(self) -> None:
+        self.set_detail(f"· {len(self.table.set):,}{self.filter_words}")
 
     def take(self, delta: Delta, now: float) -> bool:
         """Show a delta of the watch; return whether the table has other columns now."""
@@ -75,6 +75,7 @@ class KindPane(TablePane):
             self.table.change([row for row, _ in changed])
         if len(self.namespaces) > 1 and not self.scope:
             self.table.need_columns(frozenset({NAMESPACE}))
+        self.update_title()
         return is_new
 
     @property
