@@ -281,7 +281,7 @@ async def test_edit_shows_the_difference_and_is_undone(
         editor("s/replicas: 2/replicas: -1/\n")
         await pilot.press("e")
         dialog = await open_dialog(app, pilot)
-        assert "must be greater than or equal to 0" in view_text(dialog.view)
+        assert "must be greater than or equal to 0" in " ".join(view_text(dialog.view).split())
         editor("s/replicas: -1/replicas: 4/\n")
         await pilot.press("e")
         await wait_for(

@@ -76,6 +76,17 @@ def tabs_of(kind: ServedKind) -> list[str]:
     return [tab for tab in OBJECT_TABS if tab in tabs]
 
 
+class DataTable(Table):
+    """The keys of a ConfigMap or a Secret."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "screen.reveal", "Show value", id="object.reveal",
+                tooltip="Show or hide the value of the selected key"),
+        Binding("c", "screen.copy_value", "Copy value", id="object.copy-value",
+                tooltip="Copy the decoded value of the selected key"),
+    ]  # fmt: skip
+
+
 class ObjectScreen(ObjectsScreen, TabbedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "tab('pods')", "Pods", show=False, id="object.pods",
@@ -92,10 +103,6 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
                 tooltip="Keys and values of a ConfigMap or a Secret"),
         Binding("b", "roll_back", "Roll back", id="object.rollback",
                 tooltip="Roll back to the selected revision"),
-        Binding("x", "reveal", "Show value", id="object.reveal",
-                tooltip="Show or hide the value of the selected key"),
-        Binding("c", "copy_value", "Copy value", id="object.copy-value",
-                tooltip="Copy the decoded value of the selected key"),
         Binding("o", "owner", "Owner", id="object.owner",
                 tooltip="Open the object that owns this one"),
         Binding("tab", "cycle(1)", "Next tab", show=False, id="object.next",
@@ -164,7 +171,7 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
                                    (Span("Events are kept for an hour.", "muted"),))  # fmt: skip
         self.logs = LogsPane(session.model, session.client, id="logs")
         self.yaml_view = TextView(id="yaml")
-        self.data_table = Table(DATA_COLUMNS, sort="key", id="data")
+        self.data_table = DataTable(DATA_COLUMNS, sort="key", id="data")
         self.data_table.empty = ((Span("No data.", "soft"),),)
         with Container(id="content"), ContentSwitcher(initial=self.tab):
             for widget in (
@@ -330,8 +337,6 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
             if self.tab != "rollout":
                 return False
             return None if self.session.readonly else True
-        if action in ("reveal", "copy_value"):
-            return self.tab == "data"
         if action == "owner":
             return owner_in(self.meta) is not None
         return super().check_action(action, parameters)
@@ -352,7 +357,7 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
     def has_target(self, action: str) -> bool:
         if action == "roll_back":
             return bool(self._revisions)
-        if action in ("reveal", "copy_value"):
+        if action in ("screen.reveal", "screen.copy_value"):
             return bool(self._entries)
         return super().has_target(action)
 

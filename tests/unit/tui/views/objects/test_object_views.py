@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from picture_objects import DEPLOYMENTS, served
@@ -131,14 +132,14 @@ DAEMONS = {"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberS
         ("Deployment", {}, "Waiting for deployment spec update to be observed..."),
         ("Deployment", DEPLOYED, 'deployment "web" successfully rolled out'),
         ("Deployment", DEPLOYED | {"updatedReplicas": 1},
-         'Waiting for deployment "web" rollout to finish: 1 out of 3 new replicas have been'
-         " updated..."),
+         ('Waiting for deployment "web" rollout to finish: 1 out of 3 new replicas have been'
+          " updated...")),
         ("Deployment", DEPLOYED | {"replicas": 4},
-         'Waiting for deployment "web" rollout to finish: 1 old replicas are pending'
-         " termination..."),
+         ('Waiting for deployment "web" rollout to finish: 1 old replicas are pending'
+          " termination...")),
         ("Deployment", DEPLOYED | {"availableReplicas": 2},
-         'Waiting for deployment "web" rollout to finish: 2 of 3 updated replicas are'
-         " available..."),
+         ('Waiting for deployment "web" rollout to finish: 2 of 3 updated replicas are'
+          " available...")),
         ("Deployment", DEPLOYED | {"conditions": [{"reason": "ProgressDeadlineExceeded"}]},
          'deployment "web" exceeded its progress deadline'),
         ("StatefulSet", STATEFUL, "statefulset rolling update complete 3 pods at revision r2..."),
@@ -213,6 +214,7 @@ VALUES = st.recursive(
 DOCUMENTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
+@examples(200)
 @given(before=DOCUMENTS, after=DOCUMENTS)
 def test_a_merge_patch_leads_from_one_document_to_the_other(
     before: dict[str, Any], after: dict[str, Any]
