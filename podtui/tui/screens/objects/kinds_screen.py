@@ -20,6 +20,7 @@ from podtui.tui.widgets.cells import (
     Row,
     Span,
     ValueKind,
+    Visibility,
     content_of,
     text_field,
 )
@@ -45,7 +46,7 @@ def _count(counted: CountedKind) -> ColumnValue:
 
 
 KIND_COLUMNS: Final = (
-    Column("name", "NAME", 100, minimum=16, maximum=60, flexible=True,
+    Column("name", "NAME", 100, minimum=28, maximum=60, flexible=True,
            of=lambda counted: text_field(clean(counted.kind.plural), "name")),
     Column("count", "COUNT", 90, align="right", descending=True, kind=ValueKind.COUNT, of=_count),
     Column("short", "SHORT", 80, maximum=16,
@@ -54,7 +55,7 @@ KIND_COLUMNS: Final = (
            of=lambda counted: text_field(clean(counted.kind.kind))),
     Column("group", "APIVERSION", 50, minimum=10, maximum=48, flexible=True,
            of=lambda counted: text_field(clean(counted.kind.api_version), "muted")),
-    Column("namespaced", "NAMESPACED", 30,
+    Column("namespaced", "NAMESPACED", 30, shown=Visibility.WIDE,
            of=lambda counted: text_field(str(counted.kind.namespaced).lower(), "muted")),
 )  # fmt: skip
 
@@ -79,7 +80,7 @@ class KindsScreen(ListScreen):
     SECONDS: ClassVar[float] = 10.0
     NAME = "kinds"
     NO_HINTS: ClassVar[frozenset[str]] = frozenset()
-    NOTHING = ("The server did not say which kinds it has.",)
+    NOTHING = ("…",)
 
     def __init__(self, scope: str, open_kind: Callable[[ServedKind], None]) -> None:
         super().__init__()
