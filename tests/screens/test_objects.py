@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from action_scene import open_dialog
+from cluster_server import cluster_client
 from object_scene import (
     cron_job,
     deployment,
@@ -19,10 +20,16 @@ from object_scene import (
 )
 from tui_app import bar_text, notified, screen_text, view_text, wait_for
 
+from podtui.client.protocol import CLUSTER, Server
 from podtui.tui.screens.objects.kinds_screen import KindsScreen
 from podtui.tui.screens.objects.object_screen import ObjectScreen, ValueScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.dialogs import Dialog, TextDialog
+
+SERVER = Server(
+    capabilities=CLUSTER, host="api.example:6443", context="prod-eu", cluster="eu-1", user="anne",
+    contexts=("prod-eu",),
+)  # fmt: skip
 
 
 async def test_a_list_has_the_columns_of_kubectl_and_follows_changes(tmp_path: Path) -> None:
@@ -313,3 +320,21 @@ async def test_a_read_only_session_refuses_changes(tmp_path: Path) -> None:
         await notified(app, pilot, "read-only")
         assert not isinstance(app.screen, Dialog | TextDialog)
         assert not json.dumps(list(app.session.undoable)).strip("[]")
+
+
+async def test_the_same_lists_work_on_a_cluster(tmp_path: Path) -> None:
+    async with object_world(tmp_path) as world:
+        client = await cluster_client(world.served, tmp_path)
+        await world.create("deployments.apps", deployment())
+        async with running_on(world, client=client, server=SERVER) as (app, pilot):
+            await open_list(app, pilot, "deploy")
+            assert "Scale" in bar_text(app, "hints")
+            await pilot.press("p")
+            await open_dialog(app, pilot)
+            await pilot.press("y")
+            await notified(app, pilot, "paused: true")
+            assert not app.session.undoable
+            assert "--context=prod-eu" in app.session.journal[-1].line
+            await pilot.press("ctrl+d")
+            dialog = await open_dialog(app, pilot)
+            assert "The API has no undo." in view_text(dialog.view)

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 from served import Served, serving
 from textual.pilot import Pilot
-from tui_app import main, make_app, wait_for
+from tui_app import make_app, wait_for
+from tui_scene import pod, status
 
 from podtui.api.v1 import ObjectMeta, OwnerReference, Pod
 from podtui.client.any_kind import ServedKind
+from podtui.client.api_client import ApiClient
 from podtui.client.unix import UnixClient
 from podtui.tui.app import PodtuiApp
 from podtui.tui.model.model import LinkState
@@ -105,8 +107,6 @@ class ObjectWorld:
 
     async def pod(self, owner: ObjectMeta, name: str, kind: str = "ReplicaSet") -> Pod:
         """Store a running pod of an owner."""
-        from tui_scene import pod, status
-
         made = pod(name, status("c"))
         owners = (OwnerReference(apiVersion="apps/v1", kind=kind, name=owner.name, uid=owner.uid,
                                  controller=True),)  # fmt: skip
@@ -130,9 +130,12 @@ async def object_world(folder: Path) -> AsyncIterator[ObjectWorld]:
 
 @asynccontextmanager
 async def running_on(
-    world: ObjectWorld, size: tuple[int, int] = (140, 40), **settings: Any
+    world: ObjectWorld,
+    size: tuple[int, int] = (140, 40),
+    client: ApiClient | None = None,
+    **settings: Any,
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[None]]]:
-    app = make_app(UnixClient(world.served.socket), **settings)  # type: ignore[arg-type]
+    app = make_app(client or UnixClient(world.served.socket), **settings)  # type: ignore[arg-type]
     async with app.run_test(size=size) as pilot:
         await wait_for(pilot, lambda: app.model.link is LinkState.CONNECTED, "an answer")
         await wait_for(pilot, lambda: app.model.kinds, "the kinds")
@@ -141,7 +144,6 @@ async def running_on(
 
 async def open_list(app: PodtuiApp, pilot: Pilot[None], command: str, rows: int = 1) -> KindScreen:
     """Run a command of the prompt, and wait for its rows."""
-    main(app)
     app.run_command(command)
     await wait_for(pilot, lambda: isinstance(app.screen, KindScreen), command)
     screen = app.screen
