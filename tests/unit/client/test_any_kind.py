@@ -53,8 +53,8 @@ async def test_kinds_have_the_names_of_discovery(tmp_path: Path) -> None:
 
 def test_a_custom_resource_is_listed_in_its_preferred_version() -> None:
     def resource(**more: Any) -> dict[str, Any]:
-        return {"resource": "databases", "scope": "Namespaced", "singularResource": "database",
-                "responseKind": {"kind": "Database"}, "verbs": ["list", "watch"], **more}  # fmt: skip
+        kind = {"responseKind": {"kind": "Database"}, "verbs": ["list", "watch"]}
+        return {"resource": "databases", "scope": "Namespaced", **kind, **more}
 
     document = {"items": [{"metadata": {"name": "acme.example"}, "versions": [
         {"version": "v1", "resources": [resource(), resource(resource="logins", verbs=["create"])]},
