@@ -451,7 +451,9 @@ async def _claim_lines(session: Session, item: AnyObject, pods: Sequence[Pod]) -
             volume = await session.client.get_object(volumes, "", name)
             policy = spec_of(volume).get("persistentVolumeReclaimPolicy")
         except ApiError as error:
-            lines.append((Span(f"  ▲ what follows for the data is unknown: {error}", "warning"),))
+            lines.append(
+                (Span(f"  ▲ what follows for the data is unknown: {clean(str(error))}", "warning"),)
+            )
         else:
             is_lost = policy == "Delete"
             fate = "its data is deleted" if is_lost else "its data is kept"

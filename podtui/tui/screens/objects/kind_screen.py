@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.markup import escape
 
 from podtui.api.v1 import ObjectMeta
 from podtui.client.any_kind import ServedKind, TableRow
@@ -38,7 +39,7 @@ class KindPane(TablePane):
 
     def __init__(self, kind: ServedKind) -> None:
         super().__init__(id="kind")
-        self.name_ = kind.plural
+        self.name_ = escape(clean(kind.plural))
         self.rows: dict[str, TableRow] = {}
         """The objects by the keys of their rows."""
         self._definitions: object = None
@@ -161,7 +162,7 @@ class KindScreen(ObjectsScreen):
             where = f" in namespace {scope}" if scope else ""
             head = (*head, Span(f"{count:,}{where} · {clean(self.kind.api_version)}", "soft"))
         self.query_one("#header", Bar).show(head)
-        nothing = f"No {self.kind.plural}{f' in namespace {scope}' if scope else ''}."
+        nothing = f"No {clean(self.kind.plural)}{f' in namespace {scope}' if scope else ''}."
         if self._lost and not self.pane.rows:
             nothing = self._lost
         if self._is_synced or self._lost:

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from msgspec import Struct
 
 from podtui.client.any_kind import ServedKind
-from podtui.errors import ApiError
+from podtui.errors import PodtuiError
 from podtui.text.terminal_text import plural
 from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.widgets.cells import (
@@ -32,7 +32,7 @@ _AT_ONCE: Final = 8
 
 
 class CountedKind(Struct, frozen=True):
-    """A kind with the number of its objects; None if the user may not list them."""
+    """A kind with the number of its objects; None if they could not be counted."""
 
     kind: ServedKind
     count: int | None
@@ -96,7 +96,7 @@ class KindsScreen(ListScreen):
             async with limit:
                 try:
                     return CountedKind(kind, await self.session.client.count(kind, self._scope))
-                except ApiError:
+                except PodtuiError:
                     return CountedKind(kind, None)
 
         async with asyncio.TaskGroup() as group:

@@ -109,6 +109,8 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
                 tooltip="Go to the next tab"),
         Binding("shift+tab", "cycle(-1)", "Previous tab", show=False, id="object.before",
                 tooltip="Go to the previous tab"),
+        Binding("n", "match(1)", "Next match", show=False, id="object.next-match",
+                tooltip="Go to the next match"),
         Binding("N", "match(-1)", "Previous match", show=False, id="object.match-before",
                 tooltip="Go to the previous match"),
     ]  # fmt: skip

@@ -49,8 +49,8 @@ def table_columns(rows: Sequence[TableRow]) -> tuple[Column, ...]:
         is_text = kind is ValueKind.TEXT
         columns.append(
             Column(
-                column.name.lower().replace(" ", "-"),
-                column.name.upper(),
+                clean(column.name).lower().replace(" ", "-"),
+                clean(column.name).upper(),
                 _rank(column, number),
                 minimum=12 if column.name == "Name" else 8,
                 maximum=200 if number == last else 60,
