@@ -104,7 +104,7 @@ def served() -> dict[ServedKind, tuple[tuple[TableRow, ...], tuple[AnyObject, ..
     rows = (
         TableRow(web, ("web", "1/2", 2, 1, "5h", "nginx", "nginx:1.27", "app=web"),
                  _DEPLOYMENT_COLUMNS),
-        TableRow(_meta("api"), ("api", "3/3", 3, 3, "5h", "api", "api:2.1", "app=api"),
+        TableRow(_meta("worker"), ("worker", "3/3", 3, 3, "5h", "job", "worker:2.1", "app=worker"),
                  _DEPLOYMENT_COLUMNS),
     )  # fmt: skip
     return {

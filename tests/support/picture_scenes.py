@@ -298,8 +298,9 @@ DIALOGS: Final = {
                               opened_by="main_screen.action_namespace"),
     "choose-namespace-of-list": objects("deploy", "n", text="2 objects", shows=Picker, size=SMALL,
                                         opened_by="kind_screen.action_namespace"),
-    "scale": dialog(lambda: object_commands.replicas_dialog("Deployment web", 2),
-                    "objects.replicas_dialog", "2 replicas now"),
+    "scale": Scene(shows=TextDialog, text="2 replicas now", size=SMALL,
+                   opens=over(lambda: object_commands.replicas_dialog("Deployment web", 2)),
+                   opened_by="objects.replicas_dialog"),
     "plan-of-object": dialog(
         lambda: object_commands.plan_dialog(
             "Roll back Deployment web?",
