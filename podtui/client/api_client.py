@@ -38,6 +38,8 @@ from podtui.client.exec_sessions import attach_session, exec_session, pod_path
 from podtui.client.following import Following, Reader
 from podtui.client.port_forward import Forward, listen
 from podtui.client.protocol import (
+    MERGE,
+    STRATEGIC_MERGE,
     AttachQuery,
     CopyResult,
     Delta,
@@ -52,8 +54,6 @@ from podtui.errors import ApiError
 MAX_LINE = 1024 * 1024
 JSON = "application/json"
 YAML = "application/yaml"
-MERGE = "application/merge-patch+json"
-STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 _DRY_RUN = {"dryRun": "All"}

@@ -5,7 +5,7 @@ Screens and commands import this; tests implement it with a scripted client.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 
 Output = tuple[Literal["stdout", "stderr"], bytes]
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 NO_END_OF_INPUT: Final = (
     "this server cannot close the standard input of a command; Kubernetes 1.30 and newer can"
 )
@@ -325,13 +327,13 @@ class Client(SessionClient, Protocol):
         """Return the kinds of objects that the server can list, also those of custom resources."""
         ...
 
-    def follow_table(self, kind: ServedKind, namespace: str = "") -> AsyncIterator[Delta]:
+    def follow_table(self, kind: ServedKind, namespace: str = "") -> AsyncGenerator[Delta]:
         """Follow the objects of a kind as rows of a Table (`TableRow`), as `follow` does."""
         ...
 
     def follow_objects(
         self, kind: ServedKind, namespace: str = "", name: str = ""
-    ) -> AsyncIterator[Delta]:
+    ) -> AsyncGenerator[Delta]:
         """Follow the objects of a kind, or the one named ``name``, as `AnyObject`."""
         ...
 
@@ -355,7 +357,7 @@ class Client(SessionClient, Protocol):
         patch: Mapping[str, Any],
         *,
         subresource: str = "",
-        content_type: str = ...,
+        content_type: str = MERGE,
         dry_run: bool = False,
     ) -> AnyObject:
         """Patch an object, by default with a JSON merge patch; return what the server answers. With

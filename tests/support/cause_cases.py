@@ -323,8 +323,8 @@ CAUSES: tuple[Cause, ...] = (
     Cause("SegmentationFault", runs("exit 139"), field="spec.containers[0].command"),
     Cause("Aborted", runs("exit 134"), field="spec.containers[0].command"),
     Cause("AccountForbidden", runs("exit 1"), field="spec.serviceAccountName",
-          logs=('pods is forbidden: User "system:serviceaccount:default:app" cannot list resource'
-                ' "pods" in API group "" in the namespace "default"',)),
+          logs=(('pods is forbidden: User "system:serviceaccount:default:app" cannot list resource'
+                ' "pods" in API group "" in the namespace "default"'),)),
     Cause("AddressInUse", runs("exit 1"), logs=("bind() failed: Address already in use",),
           field="spec.containers[0].command"),
     Cause("ReadOnly", runs("exit 1"), logs=("mkdir /var/x: Read-only file system",),

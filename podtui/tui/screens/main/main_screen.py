@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.client.any_kind import ServedKind
 from podtui.errors import UsageError
 from podtui.explain.places import find_pod_field
 from podtui.tui.commands.agent_supervisor import AgentSupervisor
@@ -22,7 +23,6 @@ from podtui.tui.screens.live_screen import LiveScreen, ask_filter, filter_error
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
-from podtui.tui.screens.main.namespace_choice import NamespaceChoice
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.screens.main.screen_memory import (
@@ -33,11 +33,14 @@ from podtui.tui.screens.main.screen_memory import (
 )
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.object_why_screen import ObjectWhyScreen
+from podtui.tui.screens.objects.kind_screen import KindScreen
+from podtui.tui.screens.objects.kinds_screen import KindsScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.header import header, status_line
+from podtui.tui.views.namespaces import NamespaceChoice
 from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, line_width
@@ -57,6 +60,8 @@ SAVE_DELAY_SECONDS: Final = 1.0
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
 KEPT_VIEWS: Final = 50
+_OWN_VIEWS: Final = {"pods": "pods", "nodes": "node", "events": "events"}
+"""The commands of the kinds that the main screen shows."""
 
 
 class MainHost(Protocol):
@@ -558,6 +563,25 @@ class MainScreen(ActingScreen, PromptedScreen):
         if self.active != "node":
             self.action_pane("node")
         self.session.push(NodeScreen(tab, query, self.pods.table.cursor_key))
+
+    def action_kinds(self) -> None:
+        """Open the list of all kinds of objects."""
+        self.session.push(KindsScreen(self.pods.scope, self._open_kind))
+
+    def action_kind(self, name: str, text: str = "") -> None:
+        """Open the list of the objects of a kind, filtered by ``text``."""
+        kind = self.session.model.kind_named(name)
+        if kind is not None:
+            self._open_kind(kind, text)
+
+    def _open_kind(self, kind: ServedKind, text: str = "") -> None:
+        own = _OWN_VIEWS.get(kind.qualified_name)
+        if own is None:
+            scope = self.pods.scope
+            self.session.push(KindScreen(kind, text, scope, self._show_namespace))
+            return
+        self.session.app.pop_screen()
+        self._host.run_command(own)
 
     def action_explain(self, field: str = "") -> None:
         """Show the documentation of a manifest field, by default of the Pod itself."""

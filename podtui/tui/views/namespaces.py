@@ -1,4 +1,4 @@
-"""The choice of a namespace, from the number of pods in each."""
+"""The choice of a namespace, from the number of objects in each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.text.terminal_text import plural
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 
@@ -14,13 +15,14 @@ ALL_NAMESPACES: Final = "all"
 
 
 class NamespaceChoice(Struct, frozen=True):
-    """The namespaces that have pods, with the number of pods in each, and the number of all pods.
+    """The namespaces that have objects, with the number of them in each, and the number of all.
 
     A namespace is empty for all namespaces.
     """
 
     counts: Mapping[str, int]
     total: int
+    noun: str = "pod"
 
     @property
     def namespaces(self) -> list[str]:
@@ -47,6 +49,6 @@ class NamespaceChoice(Struct, frozen=True):
         rows = [(ALL_NAMESPACES, self.total), *sorted(self.counts.items())]
         return [
             (Span(f"{clean(name)}  ", "name"),
-             Span(f"{count:>{digits},} {'pod' if count == 1 else 'pods'}", "muted"))
+             Span(f"{count:>{digits},} {plural(count, self.noun).partition(' ')[2]}", "muted"))
             for name, count in rows
         ]  # fmt: skip
