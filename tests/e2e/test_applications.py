@@ -126,7 +126,8 @@ def test_an_application_runs_and_goes_without_a_trace(agent: KubectlAgent, name:
         }
         assert addresses
     if name == "voting":
-        assert agent.out("logs", "deploy/db") == "login postgres secret-word\n"
+        login = "login postgres secret-word\n"
+        agent.until(lambda: agent.out("logs", "deploy/db") == login)
         assert agent.out("exec", "deploy/vote", "--", "cat", "/www/index.html") == "Cats or Dogs"
     agent.out("delete", "-f", str(path), "--timeout=120s")
     label = f"label=podtui.dev/root={root_key(str(agent.root))}"
@@ -168,7 +169,7 @@ def test_a_kopf_operator_on_this_machine(agent: KubectlAgent) -> None:
         agent.out("label", "configmap", "home", "site=yes")
         agent.until(lambda: bool(documents(agent, "deployments")), 120)
         agent.out("wait", "--for=condition=Available", "deploy/home", "--timeout=120s")
-        assert agent.out("logs", "deploy/home") == "hello"
+        agent.until(lambda: agent.out("logs", "deploy/home") == "hello")
         [made] = documents(agent, "deployments")
         [owner] = made["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"]) == ("ConfigMap", "home")
