@@ -123,6 +123,8 @@ class MemoryEngine:
         self.host = SimulatedHost()
         self.info = SIMULATED
         """The reported features; tests may change them."""
+        self.image_user = ""
+        """The user of the images that are pulled."""
         self._queues: list[tuple[str, EventQueue]] = []
         self._serial = 0
         self._addresses = 0
