@@ -27,8 +27,8 @@ from podtui.settings import Settings
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 60.0
-MACHINE: Final = {"cpu": "1000", "memory": "16Ti", "completion": "true"}
-"""Large enough for every app: the size of a machine is no matter of this measurement."""
+MACHINE: Final = {"cpu": "1000", "memory": "16Ti", "user": "65532", "completion": "true"}
+"""Large enough for every app, with images that do not run as root."""
 
 
 class AgentLost(Exception):

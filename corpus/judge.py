@@ -112,7 +112,7 @@ def shape(objects: Objects) -> object:
 def said(workload: Workload, found: Verdict, sources: Sources, objects: Objects) -> Said:
     """Return the first of: the outcome of the document, an error of its file, the diagnosis of a
     pod or of the workload, the newest Warning about it or what it owns."""
-    for file in sources.files:
+    for file in sources.files if _find(workload, objects) is None else ():
         if (text := _of_document(workload, file)) is not None:
             return text
     for report in sources.reports:
@@ -129,6 +129,11 @@ def said(workload: Workload, found: Verdict, sources: Sources, objects: Objects)
         newest = max(warnings, key=lambda event: event.get("lastTimestamp") or "")
         return Said(newest["reason"], newest["message"])
     return Said("", "")
+
+
+def is_in_progress(text: Said) -> bool:
+    """Return whether podtui still works on it: it says nothing yet, or that it is starting."""
+    return text.cause in ("", "Creating", "OnItsWay", "Starting")
 
 
 def not_applied(files: Sequence[Map]) -> tuple[tuple[str, str, str], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -25,6 +26,9 @@ _PRESENT: Final = frozenset({
 """Objects that exist before any app."""
 _EVERYWHERE: Final = frozenset({("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")})
 """Objects of every namespace."""
+_PLACEHOLDER: Final = re.compile(r"[A-Z<>${}]")
+"""Names, images and ports have no upper-case letters."""
+_TAG: Final = re.compile(r"[:@][^/<>{}$]*$")
 Reference = tuple[str, str, str]
 """Kind, namespace (empty for objects of the cluster) and name."""
 _CREATED: Final = frozenset({
@@ -88,6 +92,8 @@ def node_labels(documents: Iterable[Map]) -> dict[str, str]:
                 values: list[Any] = rule.get("values") or ["true"]
                 if rule.get("operator") in ("In", "Exists"):
                     pairs.append((str(rule.get("key")), str(values[0])))
+        for spread in _maps(spec.get("topologySpreadConstraints")):
+            pairs.append((str(spread.get("topologyKey")), "here"))
         for key, value in pairs:
             if not key.startswith("kubernetes.io/"):
                 labels.setdefault(key, value)
@@ -189,7 +195,19 @@ def _named(kind: str, source: Any, field: str, key: str = "") -> Iterator[tuple[
 
 
 def _hardware(document: Map) -> Iterator[str]:
+    """Yield what no object can provide: devices, storage of other machines, other machines, and the
+    values of placeholders."""
     spec = pod_spec(document)
+    for field, text in _texts_to_fill_in(document, spec):
+        if _PLACEHOLDER.search(text):
+            yield f"a value in {field} {text}"
+    architecture = _map(spec.get("nodeSelector")).get("kubernetes.io/arch", "amd64")
+    if architecture != "amd64":
+        yield f"machine {architecture}"
+    rules = _map(_map(spec.get("affinity")).get("podAntiAffinity"))
+    replicas = _map(document.get("spec")).get("replicas") or 1
+    if rules.get("requiredDuringSchedulingIgnoredDuringExecution") and replicas != 1:
+        yield f"{replicas} nodes"
     for container in _containers(spec):
         resources = _map(container.get("resources"))
         for amounts in (_map(resources.get("limits")), _map(resources.get("requests"))):
@@ -200,6 +218,17 @@ def _hardware(document: Map) -> Iterator[str]:
         for source in volume.keys() - _LOCAL:
             driver = _map(volume[source]).get("driver", "")
             yield f"volume {source} {driver}".rstrip()
+
+
+def _texts_to_fill_in(document: Map, spec: Map) -> Iterator[tuple[str, str]]:
+    meta = _map(document.get("metadata"))
+    for field in ("name", "namespace"):
+        yield field, str(meta.get(field) or "")
+    yield "serviceAccountName", str(spec.get("serviceAccountName") or "")
+    for container in _containers(spec):
+        yield "image", _TAG.sub("", str(container.get("image") or ""))
+        for port in _maps(container.get("ports")):
+            yield "containerPort", str(port.get("containerPort") or "")
 
 
 def _containers(spec: Map) -> Iterator[Map]:

@@ -18,6 +18,7 @@ from corpus.judge import (
     Said,
     Sources,
     Verdict,
+    is_in_progress,
     not_applied,
     said,
     shape,
@@ -103,9 +104,11 @@ async def _settled(running: Agent, app: App, quiet: float) -> Run:
         now = time.monotonic()
         if (current := shape(objects)) != before:
             before, changed = current, now
-        started = all(found.started for found in verdicts.values())
-        if started or now - changed > quiet or now - begin > MOST_SECONDS:
-            return await _explained(running, verdicts, objects)
+        settled = now - changed > quiet or now - begin > MOST_SECONDS
+        if settled or all(found.started for found in verdicts.values()):
+            run = await _explained(running, verdicts, objects)
+            if now - begin > MOST_SECONDS or not any(map(is_in_progress, run.said.values())):
+                return run
         await asyncio.sleep(POLL_SECONDS)
 
 

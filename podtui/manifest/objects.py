@@ -138,6 +138,8 @@ def read_object(document: Document, kind: Kind) -> tuple[FolderDocument | None, 
         metadata["namespace"] = metadata.get("namespace") or "default"
     else:
         metadata.pop("namespace", None)
+    if metadata.get("generateName") and not metadata.get("name"):
+        problems.append(_generated_name())
     stated = _stated(tree, document.value)
     stated["metadata"] = {
         name: value for name, value in stated["metadata"].items() if name not in _OF_SERVER
@@ -162,6 +164,17 @@ def read_object(document: Document, kind: Kind) -> tuple[FolderDocument | None, 
     position = document.position(("metadata", "name")) or (1, 1)
     places = write_places(document.keys, document.values)
     return FolderDocument(item, stated, places, position), problems
+
+
+def _generated_name() -> Problem:
+    return Problem(
+        code="FieldValueForbidden",
+        message="Forbidden: objects of the folder need a name; 'kubectl create' generates names",
+        path=("metadata", "generateName"),
+        fix="write metadata.name in its place",
+        at_key=True,
+        stands_for=("metadata", "name"),
+    )
 
 
 def _item(

@@ -123,8 +123,11 @@ def simulated_engine(value: object) -> Mapping[str, str]:
                     size(amount)
                 case "completion":
                     given[key] = "true" if boolean(amount) else "false"
+                case "user":
+                    if not amount.isdecimal():
+                        raise ValueError("must be a UID")
                 case _:
-                    raise ValueError("is unknown: there are cpu, memory and completion")
+                    raise ValueError("is unknown: there are cpu, memory, user and completion")
         except ValueError as error:
             raise ValueError(f"{key} {error}") from error
     return given

@@ -134,6 +134,14 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
         yield _Remedy(("spec", "affinity", "podAffinity"), advice)
     if "topology spread" in message:
         advice = "Raise maxSkew, or set whenUnsatisfiable to ScheduleAnyway."
+        if "missing required label" in message:
+            keys = [spread.topologyKey for spread in spec.topologySpreadConstraints]
+            labels = facts.node.metadata.labels if facts.node is not None else {}
+            lacking = [key for key in keys if key not in labels] or keys
+            advice = (
+                f"Label the node: kubectl label node {node} {'=VALUE '.join(lacking)}=VALUE."
+                " Or set whenUnsatisfiable to ScheduleAnyway."
+            )
         yield _Remedy(("spec", "topologySpreadConstraints"), advice)
     if _CLAIM.search(message):
         claim = _NO_CLAIM

@@ -318,7 +318,7 @@ class MemoryRuntime:
     ) -> ImageRecord:
         await self._enter("pull_image")
         refuse_absent(image)
-        record = self.engine.images.find(image) or simulated_image(image)
+        record = self.engine.images.find(image) or simulated_image(image, self.engine.image_user)
         steps = progress_of(record)
         for step in steps:
             await asyncio.sleep(self._pull_delay / len(steps))
@@ -533,6 +533,7 @@ def simulated_runtime(root: str, clock: Clock, options: Mapping[str, str]) -> Me
     """Return a runtime with the options of the setting ``simulatedEngine``."""
     completion = options.get("completion") == "true"
     engine = MemoryEngine(clock=clock, behave=completed if completion else None)
+    engine.image_user = options.get("user", "")
     if "cpu" in options:
         engine.info = dataclasses.replace(engine.info, cpus=int(options["cpu"]))
     if "memory" in options:

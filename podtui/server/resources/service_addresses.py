@@ -58,7 +58,10 @@ class Allocation:
 
     def created(self, service: Service) -> Service:
         """Return a new Service with its addresses and ports. Raises `StatusError`."""
-        spec = self._with_address(self._with_families(service.spec, None))
+        spec = service.spec
+        if spec.clusterIP and not spec.clusterIPs:
+            spec = structs.replace(spec, clusterIPs=(spec.clusterIP,))
+        spec = self._with_address(self._with_families(spec, None))
         if spec.type in _ON_NODES:
             spec = self._with_new_ports(spec)
         if needs_health_check(spec):

@@ -155,3 +155,26 @@ spec:
 """
     documents = [*yaml.safe_load_all(INCOMPLETE), yaml.safe_load(affinity)]
     assert node_labels(documents) == {"accelerator": "l4", "disk": "ssd"}
+
+
+def test_placeholders_other_machines_and_several_nodes_are_listed() -> None:
+    text = """\
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  template:
+    spec:
+      nodeSelector: {kubernetes.io/arch: arm64}
+      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{}]}}
+      serviceAccountName: <ACCOUNT>
+      containers:
+      - {name: a, image: "REGION-docker.pkg.dev/$PROJECT/web:v1"}
+      - {name: b, image: "nginx:1.2-ALPINE", ports: [{containerPort: 80}]}
+"""
+    assert outside([yaml.safe_load(text)]).machine == (
+        "2 nodes",
+        "a value in image REGION-docker.pkg.dev/$PROJECT/web",
+        "a value in serviceAccountName <ACCOUNT>",
+        "machine arm64",
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from corpus.apps import Workload
-from corpus.judge import LISTS, Said, Sources, not_applied, runs, said, verdict
+from corpus.judge import LISTS, Said, Sources, is_in_progress, not_applied, runs, said, verdict
 
 Map = dict[str, Any]
 
@@ -82,6 +82,12 @@ def test_a_job_has_started_if_it_is_complete() -> None:
     job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     assert verdict(workload("Job", "web-now"), objects(job)).started
     assert verdict(workload("CronJob"), objects(cron, job)).started
+
+
+def test_what_says_nothing_or_is_starting_is_in_progress() -> None:
+    assert is_in_progress(Said("", ""))
+    assert is_in_progress(Said("Creating", "The container web is being created."))
+    assert not is_in_progress(Said("Unschedulable", "No node fits."))
 
 
 def file(*documents: Map, error: str = "") -> Map:

@@ -232,6 +232,28 @@ def test_under_strict_only_the_first_document_counts() -> None:
     assert "static pods may not reference configmaps" in result.diagnostics[0].message
 
 
+def test_a_list_of_one_kind_is_read_if_its_items_name_their_kinds() -> None:
+    text = as_list(CONFIG).replace("kind: List", "kind: ConfigMapList")
+    assert [item.item.metadata.name for item in read(text).objects] == ["c"]
+    found = read(text.replace("  kind: ConfigMap\n", "")).diagnostics
+    assert "write kind: List" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "fix"),
+    [
+        ("ray.io/v1", "RayService", "move it out of the folder"),
+        ("networking.gke.io/v1", "FQDNNetworkPolicy", "move it out of the folder"),
+        ("apps/v1", "Deploymnt", "write kind: Deployment"),
+        ("policy/v1beta1", "PodSecurityPolicy", "Kubernetes removed this kind in v1.25"),
+    ],
+)
+def test_a_kind_of_another_group_is_no_misspelling(version: str, kind: str, fix: str) -> None:
+    text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n"
+    for result in (read(text), read(CONFIG + "---\n" + text)):
+        assert fix in result.diagnostics[0].fix
+
+
 # --- the rules of objects
 
 
@@ -240,6 +262,11 @@ def test_under_strict_only_the_first_document_counts() -> None:
     [
         (CONFIG.replace("name: c", "name: A_b"), (3, 18), 'Invalid value: "A_b": a lowercase'),
         (CONFIG.replace("{name: c}", "{}"), (3, 1), "Required value: name or generateName"),
+        (
+            CONFIG.replace("name: c", "generateName: c-"),
+            (3, 12),
+            "objects of the folder need a name",
+        ),
         (CONFIG.replace("A: b", "a/b: c"), (4, 13), 'Invalid value: "a/b": a valid config key'),
         (CONFIG.replace("A: b", "..: c"), (4, 12), "must not be '..'"),
         (CONFIG.replace("A: b", "A: 3"), (4, 11), "found the number 3, but a string is expected"),

@@ -260,10 +260,11 @@ async def test_volumes_survive_sandboxes_but_not_the_pod(virtual_clock: VirtualC
 async def test_its_options_set_the_machine_and_whether_containers_complete(
     virtual_clock: VirtualClock,
 ) -> None:
-    options = {"cpu": "64", "memory": "1Ti", "completion": "true"}
+    options = {"cpu": "64", "memory": "1Ti", "user": "65532", "completion": "true"}
     runtime = simulated_runtime("root", virtual_clock, options)
     info = await runtime.connect()
     assert (info.cpus, info.memory) == (64, 1 << 40)
+    assert (await runtime.pull_image("busybox:1.36")).user == "65532"
     ends = await start(runtime, name="setup", command=("sleep", "60"), completes=True)
     runs = await start(runtime, name="app", command=("/server",))
     await virtual_clock.sleep(1)

@@ -98,6 +98,7 @@ def test_a_kubelet_configuration_file_works(tmp_path: Path) -> None:
         ("featureGates: {EnvFiles: perhaps}\n", ":1:1", "true or false"),
         ("imageGCHighThresholdPercent: 101\n", ":1:1", "from 0 to 100"),
         ("simulatedEngine: {cpus: 4}\n", ":1:1", "cpus is unknown: there are cpu, memory"),
+        ("simulatedEngine: {user: nobody}\n", ":1:1", "user must be a UID"),
         ("simulatedEngine: {memory: much}\n", ":1:1", "memory must be an amount such as 10Mi"),
         ("containerLogMaxSize: large\n", ":1:1", "an amount such as"),
         ("shutdownGracePeriodByPodPriority: [{priority: 1}]\n", ":1:1", "must be a list of"),
