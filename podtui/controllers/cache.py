@@ -24,6 +24,7 @@ T = TypeVar("T", bound=Object)
 Kind = type[Object]
 Key = tuple[str, str]
 """Namespace and name."""
+_Objects = tuple[Object, ...]
 _MAX_DELETED: Final = 10_000
 _NOBODY: Final = ""
 """Stands for the UID of the owner of objects that no owner controls."""
@@ -166,12 +167,12 @@ class Cache:
         async for delta in objects.follow(cast("Any", kind)):
             match delta:
                 case Synced(items):
-                    self.replace(kind, items)
+                    self.replace(kind, cast("_Objects", items))
                 case Changed(items):
-                    for item in items:
+                    for item in cast("_Objects", items):
                         self.put(item)
                 case Removed(items):
-                    for item in items:
+                    for item in cast("_Objects", items):
                         self.report_deleted(item)
                 case Lost(reason):
                     _LOG.warning("the controllers have lost the %s: %s", kind.__name__, reason)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from podtui.api.claims import reserved
 from podtui.api.objects import Object
@@ -180,7 +180,7 @@ class Scheduler:
                 case Changed(items) | Removed(items):
                     for item in items:
                         (put if isinstance(delta, Changed) else remove)(item)
-                        self._queue.move(_storage_change(item))
+                        self._queue.move(_storage_change(cast("Object", item)))
                 case Lost():
                     pass
             if not isinstance(delta, Lost) or delta.refused:
