@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from podtui.api.health import pod_health
 from podtui.api.lenient import lenient_convert
@@ -79,7 +79,7 @@ def summarized_files(listing: dict[str, Any]) -> list[dict[str, Any]]:
     documents."""
     return [
         item
-        for item in listing.get("items") or []
+        for item in cast("list[dict[str, Any]]", listing.get("items") or [])
         if item["status"]["state"] == ManifestState.ACCEPTED
         and item["status"].get("message")
         and item["status"].get("objects")

@@ -26,8 +26,9 @@ from podtui.manifest.listing import (
     read_file,
     shown_path,
 )
+from podtui.manifest.objects import ObjectKey
 from podtui.manifest.reader import read_documents
-from podtui.manifest.result import ReadResult
+from podtui.manifest.result import ReadResult, Spot
 
 RENDER_SECONDS: Final = 30.0
 _MAX_MESSAGE: Final = 500
@@ -199,7 +200,9 @@ def _of_output(result: ReadResult) -> ReadResult:
         for d in result.diagnostics
     )
     items = tuple(msgspec.structs.replace(item, line=0, places="") for item in result.items)
-    references = {(None, None, field): key for (_, _, field), key in result.references.items()}
+    references: dict[Spot, ObjectKey] = {
+        (None, None, field): key for (_, _, field), key in result.references.items()
+    }
     return ReadResult(
         pods=result.pods,
         documents=result.documents,

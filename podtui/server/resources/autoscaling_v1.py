@@ -7,7 +7,7 @@ forms of the metrics of ``v1``, as in an API server.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -111,16 +111,12 @@ def to_v1(item: HorizontalPodAutoscaler) -> Tree:
 def from_v1(tree: Tree) -> Tree:
     """Return a document of ``autoscaling/v1`` in the form of ``autoscaling/v2``. Raises
     `DecodeError`."""
-    meta = tree.get("metadata")
-    annotations = meta.get("annotations") if isinstance(meta, dict) else None
-    if not isinstance(meta, dict) or not isinstance(annotations, dict):
-        annotations = {}
-    spec, status = tree.get("spec"), tree.get("status")
+    meta = _tree(tree.get("metadata"))
+    annotations = _tree(meta.get("annotations"))
     converted = dict(tree)
-    if isinstance(spec, dict):
-        converted["spec"] = _spec(dict(spec), annotations)
-    if isinstance(status, dict):
-        converted["status"] = _status(dict(status), annotations)
+    for name, convert in (("spec", _spec), ("status", _status)):
+        if isinstance(part := tree.get(name), dict):
+            converted[name] = convert({**cast("Tree", part)}, annotations)
     if annotations:
         converted["metadata"] = {**meta, "annotations": _without_ours(meta)}
     return converted
@@ -185,7 +181,7 @@ def _to_v1_metric(metric: Tree, names: Names) -> Tree:
 def _at(tree: Tree, path: Path) -> Any:
     value: Any = tree
     for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
+        value = _tree(value).get(name)
     return value
 
 
@@ -229,7 +225,13 @@ def _parsed(text: object) -> Any:
 
 def _trees(text: object) -> Sequence[Tree]:
     items = _parsed(text)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    listed = cast("list[Any]", items) if isinstance(items, list) else []
+    return [cast("Tree", item) for item in listed if isinstance(item, dict)]
+
+
+def _tree(value: object) -> Tree:
+    """Return the mapping; an empty one if the value is none."""
+    return cast("Tree", value) if isinstance(value, dict) else {}
 
 
 def _without_ours(meta: Tree) -> dict[str, Any]:
