@@ -393,7 +393,7 @@ def _state(status: ContainerStatus | None) -> tuple[Family, str, float | None]:
 
 OWNERS: Final = "owners:"
 """The prefix of the keys of workloads, services, claims and what is below them."""
-_HEADS: Final = ("workloads", "services", "claims")
+_HEADS: Final[tuple[str, ...]] = ("workloads", "services", "claims")
 
 
 def owner_heads(counts: Sequence[int]) -> Iterator[Item]:
@@ -421,7 +421,7 @@ def branch_items(branch: Branch, parent: str, order: Order, now: float) -> Itera
     """Yield the items of an object and all that is below it, parents first."""
     meta, name = branch.item.metadata, object_name(branch.item)
     where = f"{meta.namespace}/" if meta.namespace not in ("", "default") else ""
-    label = f"{where}{name}" if parent in map(OWNERS.__add__, _HEADS) else name
+    label = f"{where}{name}" if parent.removeprefix(OWNERS) in _HEADS else name
     key, path = f"{parent}/{name}:{meta.uid}", (*order, step(0, label))
     glyph, tone, state = "", "", ""
     diagnosis = branch.diagnosis
