@@ -819,7 +819,8 @@ class TreeView:
             # Nothing below them is visible: diagnosing everything is not needed.
             yield from ((head, tree_row(head, True)) for head in heads)
             return
-        branches = dict(zip(_HEADS, owner_branches(inventory), strict=True))
+        branches: dict[str, list[Branch]] = {}
+        branches |= zip(_HEADS, owner_branches(inventory), strict=True)
         for head in heads:
             items = [head]
             for branch in branches[head.label]:
