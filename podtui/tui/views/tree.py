@@ -395,7 +395,7 @@ def _state(status: ContainerStatus | None) -> tuple[Family, str, float | None]:
 
 OWNERS: Final = "owners:"
 """The prefix of the keys of workloads, services, claims and what is below them."""
-_HEADS: Final = ("workloads", "services", "claims")
+_HEADS: Final[tuple[str, ...]] = ("workloads", "services", "claims")
 
 
 def owner_heads(counts: Sequence[int]) -> Iterator[Item]:
@@ -423,7 +423,7 @@ def branch_items(branch: Branch, parent: str, order: Order, now: float) -> Itera
     """Yield the items of an object and all that is below it, parents first."""
     meta, name = branch.item.metadata, object_name(branch.item)
     where = f"{meta.namespace}/" if meta.namespace not in ("", "default") else ""
-    label = f"{where}{name}" if parent in {OWNERS + head for head in _HEADS} else name
+    label = f"{where}{name}" if parent.removeprefix(OWNERS) in _HEADS else name
     key, path = f"{parent}/{name}:{meta.uid}", (*order, step(0, label))
     glyph, tone, state = "", "", ""
     diagnosis = branch.diagnosis
@@ -826,9 +826,8 @@ class TreeView:
             # Nothing below them is visible: diagnosing everything is not needed.
             yield from ((head, tree_row(head, True)) for head in heads)
             return
-        branches: dict[str, list[Branch]] = dict(
-            zip(_HEADS, owner_branches(inventory), strict=True)
-        )
+        branches: dict[str, list[Branch]] = {}
+        branches |= zip(_HEADS, owner_branches(inventory), strict=True)
         for head in heads:
             items = [head]
             for branch in branches[head.label]:
