@@ -74,7 +74,9 @@ def summarized_files(listing: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         item
         for item in listing.get("items") or []
-        if item["status"]["state"] == ManifestState.ACCEPTED and item["status"].get("message")
+        if item["status"]["state"] == ManifestState.ACCEPTED
+        and item["status"].get("message")
+        and item["status"].get("objects")
     ]
 
 

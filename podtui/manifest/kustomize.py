@@ -86,7 +86,11 @@ def _kustomizations(folder: str) -> Iterator[tuple[str, str]]:
     except OSError:
         return
     for entry in entries:
-        if not entry.name.startswith(".") and entry.is_dir() and kustomization_in(entry.path):
+        if (
+            not entry.name.startswith(".")
+            and os.path.isdir(entry.path)
+            and kustomization_in(entry.path)
+        ):
             yield entry.name, entry.path
 
 

@@ -177,7 +177,7 @@ class ReferenceModel:
             kept = file.good or file.documents
             state = ManifestState.LAST_GOOD if kept else ManifestState.INVALID
             return FileState(file, state, result, file.good, file.documents)
-        if file.raw != result.pods or not file.good:
+        if file.raw != result.pods or len(file.good) != len(file.raw):
             file.raw = result.pods
             file.good = tuple(
                 with_seen(pod, self.seen.setdefault(pod.metadata.uid, moment))
@@ -311,7 +311,7 @@ def test_a_dropped_version_is_removed_without_a_file_change() -> None:
     state.drop_invalid()
     folder = state.folder("3")
     assert folder.manifests["f1"].status.state is ManifestState.INVALID
-    assert len(folder.pods) == 1
+    assert len(folder.pods) == 2
 
 
 def test_three_chained_duplicates_are_resolved() -> None:
@@ -352,7 +352,9 @@ def test_an_invalid_config_map_keeps_its_last_good_version(broken: str) -> None:
     state.forget("m")
     gone = state.folder("4")
     assert gone.config_maps == {}
-    assert states_of(gone) == {"p": "LastGood"}
+    assert states_of(gone) == {"p": "Accepted"}
+    [finding] = gone.manifests["p"].status.diagnostics
+    assert finding.code == "MissingObject"
 
 
 def test_pod_and_config_map_of_one_file_become_invalid_together() -> None:
@@ -456,7 +458,7 @@ def test_a_reference_of_a_file_with_other_errors_is_compared_with_the_folder() -
 
     claims = pod_text("q", extra=NEEDS + CLAIM)
     enter(state, "pod", claims)
-    missing = ("FieldValueForbidden", 'there is no ConfigMap "m"; the folder has none')
+    missing = ("MissingObject", 'there is no ConfigMap "m"; the folder has none')
     assert references() == [missing]
     enter(state, "other", MAP)
     ((code, _),) = references()
@@ -465,7 +467,7 @@ def test_a_reference_of_a_file_with_other_errors_is_compared_with_the_folder() -
     assert references() == [missing]
     enter(state, "third", pod_text("r", extra=CLAIM) + CONFIG)
     unusable = 'the ConfigMap "m" is in third, which has errors'
-    assert references() == [("FieldValueForbidden", unusable)]
+    assert references() == [("MissingObject", unusable)]
     enter(state, "pod", claims + CONFIG)
     ((code, _),) = references()
     assert code == "NotPortable"
