@@ -92,8 +92,8 @@ def node_labels(documents: Iterable[Map]) -> dict[str, str]:
                 values: list[Any] = rule.get("values") or ["true"]
                 if rule.get("operator") in ("In", "Exists"):
                     pairs.append((str(rule.get("key")), str(values[0])))
-        for spread in _maps(spec.get("topologySpreadConstraints")):
-            pairs.append((str(spread.get("topologyKey")), "here"))
+        spreads = _maps(spec.get("topologySpreadConstraints"))
+        pairs += [(str(spread.get("topologyKey")), "here") for spread in spreads]
         for key, value in pairs:
             if not key.startswith("kubernetes.io/"):
                 labels.setdefault(key, value)
