@@ -49,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     if given.write:
         TARGET.write_text(text, encoding="utf-8")
-    Path("/tmp/corpus-outcomes3.pkl").write_bytes(__import__("pickle").dumps((outcomes, skipped)))
     return 1 if any(outcome.failure for outcome in outcomes) else 0
 
 

@@ -234,7 +234,7 @@ def test_under_strict_only_the_first_document_counts() -> None:
 
 def test_a_list_of_one_kind_is_read_if_its_items_name_their_kinds() -> None:
     text = as_list(CONFIG).replace("kind: List", "kind: ConfigMapList")
-    assert [item.item.metadata.name for item in read(text).objects] == ["c"]
+    assert [item.metadata.name for item in read(text).objects] == ["c"]
     found = read(text.replace("  kind: ConfigMap\n", "")).diagnostics
     assert "write kind: List" in found[0].fix
 
