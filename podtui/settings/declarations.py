@@ -105,13 +105,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             values.simulated_engine,
             "of the engine `memory`: the `cpu` and `memory` of its machine; the UID of its images"
-<<<<<<< HEAD
-            " (`user`); with `completion: true`, init containers, and containers of pods that are not"
-            " always restarted, such as those of Jobs, exit with 0 at once",
-=======
             " (`user`); with `completion: true`, init containers, and containers of pods that are"
             " not always restarted, such as those of Jobs, exit with 0 at once",
->>>>>>> h/corpus
             default="`{cpu: 8, memory: 32Gi, user: 0, completion: false}`",
         ),
     ] = {}
