@@ -100,7 +100,7 @@ def _former(document: Document, wanted: str) -> Problem:
     if current_version(version, kind):
         return Problem(
             code=FORMER_VERSION,
-            message=f"{printable(version, 60)} of {kind} is not served;"
+            message=f"files cannot use {printable(version, 60)} of {kind};"
             f" today's version is {wanted}",
             position=position,
             fix=f"write apiVersion: {wanted}, and convert what differs in it",

@@ -192,7 +192,7 @@ def test_a_rule_of_one_probe_is_not_shown_for_another() -> None:
 
 def test_support_of_a_field() -> None:
     assert explain("spec.schedulerName").support == "no-effect"
-    assert explain("spec.volumes.nfs.server").support == "refused"
+    assert explain("spec.volumes.iscsi.iqn").support == "refused"
     assert explain("spec.volumes").support == "mixed"
     assert explain("status.phase").support == ""
     assert any(
