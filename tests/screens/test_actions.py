@@ -29,7 +29,6 @@ from podtui.tui.commands import port_forward as port_forward_commands
 from podtui.tui.commands.manifest_file import TRASH, move_to_trash, write_manifest_file
 from podtui.tui.commands.raw_terminal import SessionResult
 from podtui.tui.commands.terminal import ProgramFailed
-from podtui.tui.screens import list_screen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.list_screen import ListScreen
@@ -474,7 +473,7 @@ async def test_the_journal_lists_actions_and_calls_and_copies_a_line(tmp_path: P
 
 
 async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_screen, "SECONDS", 0.02)
+    monkeypatch.setattr(ListScreen, "SECONDS", 0.02)
     polls = record_calls(monkeypatch, ListScreen, "_poll")
     answer = asyncio.Event()
     call = EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start")
