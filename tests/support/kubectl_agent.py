@@ -14,7 +14,7 @@ from pathlib import Path
 from kubectl import NEWEST
 from real_kubectl import kubectl
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
