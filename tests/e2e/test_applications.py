@@ -169,7 +169,7 @@ def test_a_kopf_operator_on_this_machine(agent: KubectlAgent) -> None:
         agent.out("label", "configmap", "home", "site=yes")
         agent.until(lambda: bool(documents(agent, "deployments")), 120)
         agent.out("wait", "--for=condition=Available", "deploy/home", "--timeout=120s")
-        agent.until(lambda: agent.out("logs", "deploy/home") == "hello")
+        agent.until(lambda: agent.out("logs", "deploy/home") == "hello\n")
         [made] = documents(agent, "deployments")
         [owner] = made["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"]) == ("ConfigMap", "home")

@@ -22,7 +22,7 @@ def create(name: str, namespace: str, body: Any, **_: Any) -> None:
         "name": "web",
         "image": IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["sh", "-c", "cat /www/index.html; exec httpd -f -p 8080 -h /www"],
+        "command": ["sh", "-c", "cat /www/index.html; echo; exec httpd -f -p 8080 -h /www"],
         "volumeMounts": [{"name": "www", "mountPath": "/www"}],
     }
     pod = {
