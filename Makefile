@@ -19,7 +19,7 @@ SCREENS = $(shell echo $$(($(CORES) * 2)))
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit slow test-pythons screens integration kubectl e2e docs bench conformance contract engines soak soak-short lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit slow test-pythons screens integration kubectl e2e docs bench corpus conformance contract engines soak soak-short lock stop-engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -115,6 +115,10 @@ bench: dev ## Run the benchmarks and write docs/performance.md
 	@$(PYTHON) scripts/engine.py peer
 	@$(PYTHON) scripts/peers.py
 	@scripts/with_engine.sh $(BIN)/python -m benchmarks --write
+
+corpus: kubectl ## Run the apps below a folder or in an archive, and write docs/corpus.md: make corpus FROM=PATH
+	@test -n "$(FROM)" || { echo "FROM is required: make corpus FROM=PATH" >&2; exit 2; }
+	@$(BIN)/python -m corpus "$(FROM)" --write
 
 conformance: dev ## Compare the golden cases with recordings of a real kubelet; WRITE=1 writes docs/golden.md
 	@scripts/with_engine.sh $(BIN)/python -m conformance $(if $(WRITE),--write)

@@ -107,16 +107,23 @@ class ApiError(PodtuiError):
     """Raised by clients for a ``Status`` other than success.
 
     ``code`` is the HTTP status (410 for a watch that is too old), ``reason`` is Kubernetes' reason.
-    ``retry_after`` is the delay in seconds that the server asks for, or None.
+    ``retry_after`` is the delay in seconds that the server asks for, or None. ``causes`` are the
+    field and the message of each broken rule.
     """
 
     def __init__(
-        self, code: int, reason: str, message: str, retry_after: float | None = None
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        retry_after: float | None = None,
+        causes: tuple[tuple[str, str], ...] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.retry_after = retry_after
+        self.causes = causes
 
 
 class LogError(PodtuiError):

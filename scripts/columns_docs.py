@@ -10,11 +10,14 @@ from typing import Final
 import generated
 
 from podtui.tui.screens.forwards_screen import FORWARD_COLUMNS
+from podtui.tui.screens.objects.kinds_screen import KIND_COLUMNS
 from podtui.tui.screens.trash_screen import TRASH_COLUMNS
 from podtui.tui.views import journal
 from podtui.tui.views.events import EVENT_COLUMNS
 from podtui.tui.views.explain import FIELD_COLUMNS
 from podtui.tui.views.node.tables import IMAGE_COLUMNS, REJECTED_COLUMNS, SHARE_COLUMNS
+from podtui.tui.views.objects.content import DATA_COLUMNS
+from podtui.tui.views.objects.workloads import REVISION_COLUMNS
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.cells import Column, Visibility
@@ -31,6 +34,9 @@ TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "journal": journal.COLUMNS,
     "trash": TRASH_COLUMNS,
     "explain": FIELD_COLUMNS,
+    "kinds": KIND_COLUMNS,
+    "revisions": REVISION_COLUMNS,
+    "data": DATA_COLUMNS,
 }
 HEAD = "| table | columns | with `ctrl+w` | only with `W` |\n|---|---|---|---|\n"
 

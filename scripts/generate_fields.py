@@ -35,10 +35,13 @@ ROOTS = {
         """ControllerRevision ControllerRevisionList DaemonSet DaemonSetList Deployment
         DeploymentList ReplicaSet ReplicaSetList StatefulSet StatefulSetList""",
     ),
-    "apis__autoscaling__v1": ("io.k8s.api.autoscaling.v1.", "Scale"),
     "apis__autoscaling__v2": (
         "io.k8s.api.autoscaling.v2.",
         "HorizontalPodAutoscaler HorizontalPodAutoscalerList",
+    ),
+    "apis__autoscaling__v1": (
+        "io.k8s.api.autoscaling.v1.",
+        "Scale HorizontalPodAutoscaler HorizontalPodAutoscalerList",
     ),
     "apis__batch__v1": ("io.k8s.api.batch.v1.", "CronJob CronJobList Job JobList"),
     "apis__coordination.k8s.io__v1": ("io.k8s.api.coordination.v1.", "Lease LeaseList"),

@@ -8,7 +8,8 @@ from typing import Final, cast
 from msgspec import structs
 
 from podtui.agent.kubelet_fields import MANAGER, as_created, with_status
-from podtui.api.objects import Object
+from podtui.api.objects import Object, T
+from podtui.api.pod_resources import is_static
 from podtui.api.times import rfc3339, rfc3339_micros
 from podtui.api.v1 import (
     ConfigMap,
@@ -24,6 +25,7 @@ from podtui.api.v1 import (
     RuntimeClass,
     Secret,
 )
+from podtui.client.protocol import Changed, Delta, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError, StoreGone
 from podtui.kubelet.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
@@ -32,9 +34,12 @@ from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.resources.field_managers import managed
 from podtui.server.status import StatusError
 from podtui.store.protocol import Records, WatchType
-from podtui.store.resources import Resource
+from podtui.store.resources import RESOURCES, Resource
 
 LEASES: Final = "kube-node-lease"
+_RESOURCES_OF_TYPES: Final[Mapping[type[Object], Resource]] = {
+    kept.type: resource for resource, kept in RESOURCES.items()
+}
 _RESOURCES: Final[Mapping[DocumentKind, Resource]] = {
     "ConfigMap": "configmaps",
     "Secret": "secrets",
@@ -54,6 +59,27 @@ def home_ports(
         tokens=tokens,
         claims=HomeClaims(records),
     )
+
+
+class HomeObjects:
+    """The objects of the records, as the scheduler and the controllers follow them. They share the
+    objects with the records, so that none is encoded, decoded and kept a second time."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
+        resource = _RESOURCES_OF_TYPES[kind]
+        while True:
+            listing = await self._records.list(resource)
+            yield Synced(listing.items)
+            try:
+                async for change in self._records.watch(resource, since=listing.resource_version):
+                    if change.object is not None:
+                        deleted = change.type is WatchType.DELETED
+                        yield (Removed if deleted else Changed)((change.object,))
+            except StoreGone:
+                continue
 
 
 class HomePods:
@@ -252,15 +278,28 @@ class HomeRuntimeClasses:
 
 
 class HomeTokens:
-    """Tokens of the agent's own issuer, bound to the pod."""
+    """Tokens of the agent's own issuer, bound to the pod. Those of a static pod are bound to the
+    account alone: a client may delete the mirror pod, which then gets another UID."""
 
-    def __init__(self, tokens: TokenRegistry) -> None:
+    def __init__(self, records: Records, tokens: TokenRegistry) -> None:
+        self._records = records
         self._tokens = tokens
+
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            try:
+                async for change in self._records.watch("serviceaccounts"):
+                    if change.object is not None:
+                        yield change.object.metadata.namespace, change.object.metadata.name
+            except StoreGone:
+                continue
 
     async def token(self, request: TokenRequest) -> Token:
         meta = request.pod.metadata
         audiences = (request.audience,) if request.audience else ()
         bound = BoundObject("v1", "Pod", meta.name, meta.uid)
+        if is_static(request.pod):
+            bound = None
         try:
             text, claims, _ = await self._tokens.issue(
                 meta.namespace, request.service_account, audiences, request.seconds, bound

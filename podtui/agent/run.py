@@ -22,21 +22,23 @@ import msgspec
 from aiohttp import web
 
 from podtui import __version__
-from podtui.agent.absent_nodes import AbsentNodes
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
-from podtui.agent.home import HomeTokens, home_ports
+from podtui.agent.folder_objects import FolderObjects
+from podtui.agent.home import HomeObjects, HomeTokens, home_ports
 from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
+from podtui.agent.pod_collector import PodCollector
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
-from podtui.api.names import MANIFEST_PATH
+from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.client.api_client import ApiClient
+from podtui.client.protocol import Follower
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
 from podtui.controllers.manager import AGENT, controller_jobs
@@ -167,8 +169,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         journal = Journal(clock)
         runtime = guarded(journaled(make_runtime(settings, clock), journal), settings, on_clash)
         stack.push_async_callback(runtime.close)
-        absent = AbsentNodes(store, clock, settings.nodeName)
-        await absent.remove_former()
+        collector = PodCollector(store, clock, settings.nodeName)
+        await collector.remove_former()
         folder = ManifestFolder(
             settings.staticPodPath,
             node_name=settings.nodeName,
@@ -182,14 +184,17 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         point = await asyncio.to_thread(
             choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
         )
+        folder_client = UnixClient(settings.socket_path, clock=clock, agent=FOLDER_MANAGER)
+        stack.push_async_callback(folder_client.close)
+        objects = FolderObjects(folder, store, folder_client, clock)
         config = kubelet_config(settings)
         if settings.enableServer:
             config = replace(config, endpoint_port=point.port)
         kubelet = Kubelet(
             runtime=runtime,
-            ports=home_ports(store, clock, settings.nodeName, HomeTokens(tokens)),
+            ports=home_ports(store, clock, settings.nodeName, HomeTokens(store, tokens)),
             records=store,
-            folders=folder,
+            folders=objects,
             clock=clock,
             config=config,
             usage=UsageTable(str(settings.records_path)),
@@ -245,23 +250,26 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 "namespaces": namespaces.run,
                 "token secrets": secrets.run,
                 "cluster role aggregation": aggregation.run,
-                "node taints": NodeLifecycle(store, clock).run,
+                "node lifecycle": NodeLifecycle(store, clock, settings.nodeName).run,
                 "garbage collector": GarbageCollector(store, clock).run,
                 "taint eviction": TaintEviction(store, clock).run,
-                "pods of absent nodes": absent.run,
+                "pod garbage collector": collector.run,
+                "objects of the folder": objects.run,
             }
             if settings.enableServer:
                 jobs["API over TCP"] = partial(
                     serve_tls, settings, runner, pki, point, names, clock, publish_authority
                 )
+            objects = HomeObjects(store)
             if settings.enableScheduler:
                 client = UnixClient(settings.socket_path, clock=clock)
                 stack.push_async_callback(client.close)
-                jobs["scheduler"] = partial(run_scheduler, client, settings, clock)
+                jobs["scheduler"] = partial(run_scheduler, client, objects, settings, clock)
             if settings.enableControllers:
                 manager = UnixClient(settings.socket_path, clock=clock, agent=AGENT)
                 stack.push_async_callback(manager.close)
-                jobs |= controller_jobs(manager, clock, volume_directories(runtime, settings))
+                directories = volume_directories(runtime, settings)
+                jobs |= controller_jobs(manager, objects, clock, directories)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [
@@ -319,9 +327,11 @@ def volume_directories(runtime: Runtime, settings: Settings) -> VolumeDirectorie
     )
 
 
-async def run_scheduler(client: ApiClient, settings: Settings, clock: Clock) -> None:
+async def run_scheduler(
+    client: ApiClient, objects: Follower, settings: Settings, clock: Clock
+) -> None:
     """Run a new scheduler, with the API's current state."""
-    await Scheduler(SchedulerClient(client), clock, host=settings.nodeName).run()
+    await Scheduler(SchedulerClient(client, objects), clock, host=settings.nodeName).run()
 
 
 def _exit_if_calls_hang() -> None:
@@ -359,9 +369,9 @@ def _return_freed_memory() -> None:
 def make_runtime(settings: Settings, clock: Clock) -> Runtime:
     """Create the runtime for the settings; does not connect yet."""
     if settings.engine == "memory":
-        from podtui.runtime.memory import MemoryRuntime
+        from podtui.runtime.memory import simulated_runtime
 
-        return MemoryRuntime(root=str(settings.rootDir), clock=clock)
+        return simulated_runtime(str(settings.rootDir), clock, settings.simulatedEngine)
     from podtui.runtime.docker import DockerRuntime, LogLimits
 
     url = None if settings.engine == "auto" else settings.engine
@@ -408,13 +418,14 @@ def planner(folder: ManifestFolder, simulator: Simulator) -> Planner:
     return plan
 
 
-async def last_good(store: Store) -> Mapping[str, Pod]:
+async def last_good(store: Store) -> Mapping[str, tuple[Pod, ...]]:
     """Return the last pods by manifest path: the fallback for files that are invalid now."""
     listing = await store.list("pods")
-    pods = [item for item in listing.items if isinstance(item, Pod)]
-    return {
-        pod.metadata.annotations[MANIFEST_PATH]: pod
-        for pod in pods
+    pods: dict[str, tuple[Pod, ...]] = {}
+    for item in listing.items:
         # A client may have created a pod from the copy of a mirror record.
-        if is_mirror(pod) and MANIFEST_PATH in pod.metadata.annotations
-    }
+        if isinstance(item, Pod) and is_mirror(item):
+            path = item.metadata.annotations.get(MANIFEST_PATH)
+            if path is not None:
+                pods[path] = (*pods.get(path, ()), item)
+    return pods

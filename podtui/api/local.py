@@ -96,7 +96,70 @@ class ManifestSpec(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class DocumentOutcome(StrEnum):
+    """What becomes of a document of a file."""
+
+    RUNS = "Runs"
+    """A static pod."""
+    APPLIED = "Applied"
+    """An object that is stored in the API, as the file states it."""
+    NO_EFFECT = "NoEffect"
+    """Stored in the API, but nothing acts on it."""
+    WAITS = "Waits"
+    """Usable, but not used: another document of the file, or another file, prevents it."""
+    REFUSED = "Refused"
+    IGNORED = "Ignored"
+    """Of a kind that podtui does not serve."""
+
+
+class ManifestObject(Struct, frozen=True, kw_only=True):
+    """One document of a file. ``line`` is its first one, 0 for rendered
+    output; ``uid`` and ``places`` are those of a
+    pod; ``message`` is the reason for the outcome."""
+
+    apiVersion: str
+    kind: str
+    namespace: str
+    name: str
+    line: int
+    outcome: DocumentOutcome
+    message: str = ""
+    uid: str = ""
+    places: str = ""
+
+
+_VERBS: Final = {
+    DocumentOutcome.RUNS: "runs",
+    DocumentOutcome.APPLIED: "applied",
+    DocumentOutcome.NO_EFFECT: "no effect",
+    DocumentOutcome.WAITS: "not applied",
+    DocumentOutcome.REFUSED: "refused",
+    DocumentOutcome.IGNORED: "ignored",
+}
+_MOST_NAMED: Final = 6
+
+
+def summary_text(objects: Iterable[ManifestObject]) -> str:
+    """Return what becomes of the documents of a file, with the lines of those that do not run."""
+    names: dict[DocumentOutcome, list[str]] = {outcome: [] for outcome in DocumentOutcome}
+    for item in objects:
+        name = f"{item.namespace}/{item.name}" if item.namespace else item.name
+        well = item.outcome in (DocumentOutcome.RUNS, DocumentOutcome.APPLIED)
+        text = f"{item.kind or 'a document'} {name}".rstrip()
+        names[item.outcome].append(f"{text} (line {item.line})" if item.line and not well else text)
+    parts: list[str] = []
+    for outcome, found in names.items():
+        if found:
+            more = len(found) - _MOST_NAMED
+            shown = [*found[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
+            parts.append(f"{_VERBS[outcome]}: {', '.join(shown)}")
+    return "; ".join(parts)
+
+
 class ManifestStatus(Struct, frozen=True, kw_only=True):
+    """``podNamespace``, ``podName``, ``podUID`` and ``places`` are those of the first pod;
+    ``objects`` are all documents of the file."""
+
     state: ManifestState
     message: str = ""
     podNamespace: str = ""
@@ -107,6 +170,7 @@ class ManifestStatus(Struct, frozen=True, kw_only=True):
     `podtui.api.places.MAX_PLACES` of them."""
     diagnostics: tuple[Diagnostic, ...] = ()
     fix: ManifestFix | None = None
+    objects: tuple[ManifestObject, ...] = ()
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -158,18 +222,38 @@ class ManifestIndex:
         for manifest in manifests:
             status = manifest.status
             self._by_uid.setdefault(status.podUID, manifest)
+            for item in status.objects[1:]:
+                if item.uid:
+                    self._by_uid.setdefault(item.uid, manifest)
             self._by_path.setdefault(manifest.spec.path, manifest)
             self._by_name.setdefault((status.podNamespace, status.podName), manifest)
         self._by_uid.pop("", None)
         self._by_path.pop("", None)
 
     def manifest_of(self, pod: Pod) -> Manifest | None:
+        """Return the manifest of a pod; of a file with several pods, its status is about that
+        pod."""
         meta = pod.metadata
-        return (
+        manifest = (
             self._by_uid.get(meta.uid)
             or self._by_path.get(meta.annotations.get(MANIFEST_PATH, ""))
             or self._by_name.get((meta.namespace, meta.name))
         )
+        return None if manifest is None else of_pod(manifest, meta.namespace, meta.name)
+
+
+def of_pod(manifest: Manifest, namespace: str, name: str) -> Manifest:
+    """Return the manifest with the status of one of its pods."""
+    status = manifest.status
+    if (status.podNamespace, status.podName) == (namespace, name):
+        return manifest
+    for item in status.objects:
+        if item.uid and (item.namespace, item.name) == (namespace, name):
+            about = msgspec.structs.replace(
+                status, podNamespace=namespace, podName=name, podUID=item.uid, places=item.places
+            )
+            return msgspec.structs.replace(manifest, status=about)
+    return manifest
 
 
 class EngineCall(Struct, frozen=True, kw_only=True):

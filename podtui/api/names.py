@@ -9,8 +9,10 @@ CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 CONFIG_SEEN: Final = "kubernetes.io/config.seen"
 CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
-# Ours: the absolute path of the manifest that a pod came from.
+# Ours: the absolute path of the manifest that a pod or another object of the folder came from.
 MANIFEST_PATH: Final = "podtui.dev/manifest"
+# Ours: the manager of the fields that the folder applies.
+FOLDER_MANAGER: Final = "podtui-folder"
 # Ours, on a rejected pod: ``true`` if it would be admitted now.
 WOULD_FIT: Final = "podtui.dev/would-fit"
 # Ours, on a rejected pod: the missing resource amounts, as a text for users.

@@ -94,27 +94,27 @@ def check(
 def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck]:
     """Try to admit the pods in order, beside the node's active pods. Pods that are already on the
     node are replaced, not counted twice."""
-    coming = {(r.pod.metadata.namespace, r.pod.metadata.name) for r in results if r.pod is not None}
+    coming = {(p.metadata.namespace, p.metadata.name) for r in results for p in r.pods}
     active = [p for p in on.active if (p.metadata.namespace, p.metadata.name) not in coming]
     tried: list[FileCheck] = []
     for result in results:
-        if result.pod is None or result.state is not ManifestState.ACCEPTED:
-            tried.append(result)
-            continue
-        verdict = admit(result.pod, on.node, active)
-        if verdict.admitted:
-            active.append(result.pod)
-            tried.append(result)
-            continue
-        problem = Diagnostic(
-            severity=Severity.WARNING,
-            path=result.path,
-            code=verdict.reason,
-            message=f"this node ({on.known_from}) would not admit the pod:"
-            f" {lacking_text(verdict.lacks) or verdict.message}",
-            fix="lower the requests, or run it on a larger node" if verdict.lacks else "",
-        )
-        tried.append(replace(result, diagnostics=(*result.diagnostics, problem)))
+        found = list(result.diagnostics)
+        for pod in result.pods if result.state is ManifestState.ACCEPTED else ():
+            verdict = admit(pod, on.node, active)
+            if verdict.admitted:
+                active.append(pod)
+                continue
+            named = f"the pod {pod.metadata.name}" if len(result.pods) > 1 else "the pod"
+            problem = Diagnostic(
+                severity=Severity.WARNING,
+                path=result.path,
+                code=verdict.reason,
+                message=f"this node ({on.known_from}) would not admit {named}:"
+                f" {lacking_text(verdict.lacks) or verdict.message}",
+                fix="lower the requests, or run it on a larger node" if verdict.lacks else "",
+            )
+            found.append(problem)
+        tried.append(replace(result, diagnostics=tuple(found)))
     return tried
 
 

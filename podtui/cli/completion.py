@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from podtui.cli.invocation import settings_of
@@ -53,6 +53,11 @@ def _candidates(
 ) -> Iterable[str]:
     try:
         match action.dest:
+            case "pod" if parsed_args.command == "why":
+                return [*(pod.metadata.name for pod in _pods(parsed_args)),
+                        *_nouns(parsed_args, prefix)]  # fmt: skip
+            case "name":
+                return _named(parsed_args, parsed_args.pod or "")
             case "pod":
                 return [pod.metadata.name for pod in _pods(parsed_args)]
             case "container":
@@ -71,9 +76,9 @@ def _candidates(
 
                 return cluster.contexts(parsed_args)
             case "field":
-                from podtui.explain.places import field_paths
+                from podtui.explain.places import field_paths, paths_of_kinds
 
-                return field_paths()
+                return [*field_paths(), *paths_of_kinds(prefix)]
             case "theme":
                 return sorted(path.stem for path in shipped("themes").glob("*.yaml"))
             case "engine":
@@ -131,25 +136,53 @@ def _selected_pods(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterab
     ]
 
 
+def _nouns(namespace: argparse.Namespace, prefix: str) -> Iterable[str]:
+    """Return the kinds that ``podtui why`` explains; after a kind and a slash, its objects."""
+    from podtui.why.inventory import NOUNS
+
+    kind, slash, _ = prefix.partition("/")
+    if slash:
+        return [f"{kind}/{name}" for name in _named(namespace, kind)]
+    return [f"{noun.shown}/" for noun in NOUNS]
+
+
+def _named(namespace: argparse.Namespace, kind: str) -> Iterable[str]:
+    """Return the names of the objects of a kind. Raises `PodtuiError`."""
+    from podtui.client.decoding import decode_response, kind_of
+    from podtui.why.inventory import find_noun
+
+    noun = find_noun(kind)
+    if noun is None:
+        return ()
+    path, body = _answer(namespace, kind_of(noun.struct).collection)
+    document = decode_response(path, body, dict[str, Any])
+    return [str(item["metadata"]["name"]) for item in document.get("items") or ()]
+
+
 def _pods(namespace: argparse.Namespace) -> Iterable[Pod]:
     """Return the pods that can be named on the command line. Raises `PodtuiError`."""
     from podtui.api.v1 import PodList
-    from podtui.client.blocking import get_bytes
     from podtui.client.decoding import decode_response
 
-    if namespace.context is None and namespace.kubeconfig is None:
-        path = _pods_path(namespace, namespace.namespace)
-        body = get_bytes(settings_of(namespace).socket_path, path, AGENT_SECONDS)
-    else:
-        from podtui.cli import cluster
-
-        _, target = cluster.find(namespace)
-        path = _pods_path(namespace, namespace.namespace or target.namespace)
-        body = cluster.request_once(target, path, CLUSTER_SECONDS)
+    path, body = _answer(namespace, _pods_path)
     return decode_response(path, body, PodList).items
 
 
-def _pods_path(namespace: argparse.Namespace, name: str | None) -> str:
-    if namespace.all_namespaces or not name:
-        return "/api/v1/pods"
-    return f"/api/v1/namespaces/{quote(name, safe='')}/pods"
+def _answer(namespace: argparse.Namespace, path_in: Callable[[str], str]) -> tuple[str, bytes]:
+    """Request the path for the selected namespace, which is empty for all. Return the path and the
+    answer. Raises `PodtuiError`."""
+    from podtui.client.blocking import get_bytes
+
+    where = "" if namespace.all_namespaces else namespace.namespace
+    if namespace.context is None and namespace.kubeconfig is None:
+        path = path_in(where or "")
+        return path, get_bytes(settings_of(namespace).socket_path, path, AGENT_SECONDS)
+    from podtui.cli import cluster
+
+    _, target = cluster.find(namespace)
+    path = path_in("" if namespace.all_namespaces else where or target.namespace)
+    return path, cluster.request_once(target, path, CLUSTER_SECONDS)
+
+
+def _pods_path(name: str) -> str:
+    return f"/api/v1/namespaces/{quote(name, safe='')}/pods" if name else "/api/v1/pods"

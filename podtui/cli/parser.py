@@ -122,11 +122,25 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     status = add(
         "status",
         "status:run",
-        "print the node, its pods and the files that are not used; exit 1 if there are such files",
+        "print the node, its pods, workloads that are not as desired, and the files that are not"
+        " used; exit 1 if there are such files",
     )
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    why = add("why", "why:run", "explain why a pod does not run, and what to change")
-    why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all unhealthy pods)")
+    why = add("why", "why:run", "explain why a pod or another object is not as desired")
+    why.usage = "podtui why [-n NAMESPACE] [POD | KIND/NAME | KIND NAME]"
+    why.add_argument(
+        "pod",
+        metavar="POD | KIND/NAME",
+        nargs="?",
+        help="a pod, or an object such as deploy/web, job/backup, pvc/data, svc/web"
+        " (default: all that is not as desired)",
+    )
+    why.add_argument("name", metavar="NAME", nargs="?", help="the name, after a kind")
+    why.add_argument(
+        "--label-node",
+        action="store_true",
+        help="label this node, so that the pod fits its selector and affinity",
+    )
     why.add_argument("-o", "--output", choices=("text", "json"), default="text")
     _explain(
         add("explain", "explain:run", "describe a field of a manifest, and its support in podtui")
@@ -246,7 +260,9 @@ def wants_cluster(namespace: argparse.Namespace) -> bool:
     if requested and namespace.all_namespaces and namespace.namespace:
         raise UsageError("--namespace and --all-namespaces are mutually exclusive")
     if not requested and namespace.command in (None, "web", "status", "why"):
-        for flag in ("namespace", "all_namespaces"):
+        # Objects of the agent have namespaces, too.
+        flags = ("namespace", "all_namespaces")
+        for flag in flags[1:] if namespace.command == "why" else flags:
             if getattr(namespace, flag):
                 raise UsageError(
                     f"--{flag.replace('_', '-')} is for clusters: add --context or --kubeconfig"
@@ -263,7 +279,8 @@ def _explain(explain: Any) -> None:
         metavar="FIELD",
         nargs="?",
         default="",
-        help="such as pod.spec.containers.image, or only a field name (default: pod)",
+        help="such as pod.spec.containers.image, deployment.spec.strategy, or only the name of a"
+        " pod's field (default: pod)",
     )
     explain.add_argument("--recursive", action="store_true", help="all fields below it, by name")
     explain.add_argument("-o", "--output", choices=("text", "json"), default="text")

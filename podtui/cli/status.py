@@ -1,4 +1,5 @@
-"""``podtui status``: the node, its pods, and files that cannot be used, as tables or as JSON."""
+"""``podtui status``: the node, its pods, workloads that are not as desired, and files, with the
+reason why one cannot be used or what becomes of its documents, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -8,18 +9,20 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from podtui.api.health import pod_health
 from podtui.api.lenient import lenient_convert
-from podtui.api.local import UNUSABLE
+from podtui.api.local import UNUSABLE, ManifestState
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
+from podtui.cli.why import unwell_objects
 from podtui.client.blocking import get_bytes, get_json
 from podtui.client.decoding import decode_response, decode_with
 from podtui.errors import ApiError
 from podtui.text.terminal_text import cells, lines, one_line
+from podtui.why.report import Report
 
 HEALTH: Final = "HEALTH"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -28,19 +31,24 @@ _JSON: Final = "application/json"
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print nodes, pods and unusable files. Return 1 if there are such files, or if the agent is
-    not healthy. Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
+    """Print nodes, pods, workloads that are not as desired, and files. Return 1 if a file cannot
+    be used, or if the agent is not healthy; the state of pods and workloads does not count.
+    Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
     if namespace.cluster:
         return _print_cluster(namespace)
     socket = socket_of(namespace)
-    files = unusable_files(get_json(socket, f"/apis/{GROUP_VERSION}/manifests", timeout=5.0))
+    manifests = get_json(socket, f"/apis/{GROUP_VERSION}/manifests", timeout=5.0)
+    files = unusable_files(manifests)
     if namespace.output == "table":
         for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods?includeObject=Object")):
             table = get_json(socket, path, timeout=5.0, accept=TABLE)
             health = health_words(table, time.time()) if index else None
             print(lines(("\n" if index else "") + render(table, health=health)))
-        if files:
-            print(lines("\n" + render(files_table(files))))
+        reports = unwell_objects(lambda path: get_json(socket, path, timeout=5.0))
+        if reports:
+            print(lines("\n" + render(workloads_table(reports))))
+        if listed := [*files, *summarized_files(manifests)]:
+            print(lines("\n" + render(files_table(listed))))
     else:
         items: list[Any] = []
         for path in ("/api/v1/nodes", "/api/v1/pods"):
@@ -66,12 +74,34 @@ def unusable_files(listing: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in with_kinds(listing) if item["status"]["state"] in UNUSABLE]
 
 
+def summarized_files(listing: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the usable files with more than a pod, whose message says what becomes of the
+    documents."""
+    return [
+        item
+        for item in cast("list[dict[str, Any]]", listing.get("items") or [])
+        if item["status"]["state"] == ManifestState.ACCEPTED
+        and item["status"].get("message")
+        and item["status"].get("objects")
+    ]
+
+
 def files_table(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a Table of files, with the reason why each is not used."""
+    """Return a Table of files, with the reason why each is not used, or what it holds."""
     columns = [{"name": name} for name in ("File", "State", "Message")]
     rows = [
         {"cells": [file["metadata"]["name"], file["status"]["state"], file["status"]["message"]]}
         for file in files
+    ]
+    return {"columnDefinitions": columns, "rows": rows}
+
+
+def workloads_table(reports: Sequence[Report]) -> dict[str, Any]:
+    """Return a Table of objects that are not as desired, each with its cause in a few words."""
+    columns = [{"name": name} for name in ("Not as desired", "State", "Cause")]
+    rows = [
+        {"cells": [report.name, report.state, report.diagnosis.brief or report.diagnosis.title]}
+        for report in reports
     ]
     return {"columnDefinitions": columns, "rows": rows}
 

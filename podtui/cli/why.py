@@ -1,4 +1,4 @@
-"""``podtui why``: requests the facts from the agent, and prints the diagnoses."""
+"""``podtui why``: requests the facts from the agent or a cluster, and prints the diagnoses."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlencode
 
 from podtui.api.lenient import lenient_convert
 from podtui.api.local import Manifest, ManifestIndex, Plan
 from podtui.api.names import GROUP_VERSION
-from podtui.api.v1 import Event, Node, Pod
+from podtui.api.objects import T
+from podtui.api.v1 import Event, Node, PersistentVolumeClaim, Pod, Service
 from podtui.cli.invocation import FAILED, OK, socket_of
-from podtui.client.blocking import get_bytes, get_json, post_bytes
-from podtui.client.decoding import decode_response, decode_with
+from podtui.client.blocking import get_bytes, get_json, patch_bytes, post_bytes
+from podtui.client.decoding import decode_response, decode_with, kind_of
 from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError, UsageError
+from podtui.text.nearest import closest
 from podtui.text.terminal_text import after_return, lines
 from podtui.why import (
     Diagnosis,
@@ -31,55 +33,131 @@ from podtui.why import (
     diagnose_manifest,
 )
 from podtui.why.cases import log_failure
-from podtui.why.diagnose import diagnose_waiting
+from podtui.why.diagnose import REJECTIONS, diagnose_waiting
 from podtui.why.folder import is_unusable
+from podtui.why.inventory import Inventory, Noun, find_noun, nearest_noun, object_name
 from podtui.why.node_pods import NodePods, by_node
+from podtui.why.objects import (
+    WORKLOADS,
+    diagnose_object,
+    explain_pod,
+    find_objects,
+    owners_of,
+    unwell,
+)
 from podtui.why.report import Report, render_json, render_text
 
 LOG_LINES: Final = 8
-T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The objects to explain. ``name`` is that of a pod, with or without the node name, of an
+    object of the kind ``noun``, or of a file; empty for everything that is not as desired. An empty
+    ``namespace`` means all."""
+
+    name: str = ""
+    noun: Noun | None = None
+    namespace: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.noun.singular} {self.name}" if self.noun is not None else self.name
+
+
+def parse_wanted(first: str | None, second: str | None, namespace: str = "") -> Wanted:
+    """Read the arguments as kubectl does: ``NAME``, ``NOUN/NAME`` or ``NOUN NAME``; also
+    ``NAMESPACE/NAME`` for a pod. Raises `UsageError`."""
+    if first is None:
+        return Wanted(namespace=namespace)
+    if second is not None:
+        noun = find_noun(first)
+        if noun is None:
+            near = nearest_noun(first)
+            hint = f"; did you mean {near}?" if near else ""
+            raise UsageError(f"podtui why does not know the kind {first!r}{hint}")
+        return Wanted(second, noun, namespace)
+    before, slash, name = first.partition("/")
+    noun = find_noun(before) if slash else None
+    if noun is None or not name:
+        return Wanted(first, None, namespace)
+    return Wanted(name, noun, namespace)
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print why pods are not running; return 1 if there is such a pod."""
+    """Print why objects are not as desired; return 1 if there is such an object."""
     if namespace.cluster:
         from podtui.cli import cluster
 
+        wanted = parse_wanted(namespace.pod, namespace.name)
         _, target = cluster.find(namespace)
         scope = cluster.scope_of(namespace)
         with cluster.api_requests(target, scope) as ask:
             pods = cluster.pods_path(target, scope, ask)
-            text, well = why_of_cluster(ask, pods, namespace.pod, namespace.output)
+            text, well = why_of_cluster(ask, pods, wanted, namespace.output)
     else:
-        text, well = why(socket_of(namespace), namespace.pod, namespace.output)
+        wanted = parse_wanted(namespace.pod, namespace.name, namespace.namespace or "")
+        text, well = why(socket_of(namespace), wanted, namespace.output, namespace.label_node)
     print(text if namespace.output == "json" else lines(text))
     return OK if well else FAILED
 
 
-def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
-    """Return the text to print, and whether all requested pods and files are healthy.
+def why(
+    socket_path: Path, wanted: Wanted | str | None, output: str, label_node: bool = False
+) -> tuple[str, bool]:
+    """Return the text to print, and whether all requested objects are well. ``label_node`` labels
+    the node so that the pods of the reports fit.
 
-    ``wanted`` is a pod's name, with or without the node name, ``NAMESPACE/NAME``, or a file's name;
-    None requests everything that is unhealthy. Raises `UsageError` if there is no such pod, and the
-    errors of `get_json`.
+    Raises `UsageError` if there is no such object, and the errors of `get_json`.
     """
-    return _print_reports(_reports(_Agent(socket_path), wanted), wanted, output)
+    agent = _Agent(socket_path)
+    wanted = wanted if isinstance(wanted, Wanted) else parse_wanted(wanted, None)
+    reports = _reports(agent, wanted)
+    if label_node:
+        return _label_node(agent, reports)
+    return _print_reports(reports, wanted, output)
 
 
-def _print_reports(reports: list[Report], wanted: str | None, output: str) -> tuple[str, bool]:
-    if wanted is None:
+def _print_reports(reports: list[Report], wanted: Wanted, output: str) -> tuple[str, bool]:
+    if not wanted.name:
         reports = [report for report in reports if not report.is_healthy]
     well = all(report.is_healthy for report in reports)
     if output == "json":
         return json.dumps(render_json(reports), indent=2), well
-    return render_text(reports) or "All pods are healthy.", well
+    return render_text(reports) or "All pods and workloads are healthy.", well
+
+
+def _label_node(agent: _Agent, reports: Sequence[Report]) -> tuple[str, bool]:
+    """Set the labels that the pods of the reports ask for, and have rejected pods admitted
+    again."""
+    labels: dict[str, str] = {}
+    for report in _with_parts(reports):
+        labels |= dict(report.diagnosis.node_labels)
+    nodes = agent.items(Node) or []
+    if not labels or len(nodes) != 1:
+        raise UsageError("no label of the node would help")
+    name = nodes[0].metadata.name
+    agent.label_node(name, labels)
+    shown = ", ".join(f"{key}={value}" for key, value in labels.items())
+    for report in reports:
+        if report.diagnosis.node_labels and report.diagnosis.cause in REJECTIONS:
+            namespace, _, pod = report.name.rpartition("/")
+            agent.retry(namespace or "default", pod)
+    return f"The node {name} has the labels {shown} now.", True
+
+
+def _with_parts(reports: Iterable[Report]) -> Iterator[Report]:
+    for report in reports:
+        yield report
+        yield from _with_parts(Report(p.name, p.diagnosis) for p in report.diagnosis.parts)
 
 
 def why_of_cluster(
-    ask: Callable[[str], bytes], pods: str, wanted: str | None, output: str
+    ask: Callable[[str], bytes], pods: str, wanted: Wanted | str | None, output: str
 ) -> tuple[str, bool]:
-    """Diagnose the pods of a cluster. ``ask`` requests an API path, ``pods`` is the path of the
+    """Diagnose the objects of a cluster. ``ask`` requests an API path, ``pods`` is the path of the
     pods."""
+    wanted = wanted if isinstance(wanted, Wanted) else parse_wanted(wanted, None)
     return _print_reports(_reports(_Cluster(ask, pods), wanted), wanted, output)
 
 
@@ -89,9 +167,9 @@ class _Agent:
     def __init__(self, socket_path: Path) -> None:
         self._socket_path = socket_path
 
-    def items(self, plural: str, kind: type[T]) -> list[T]:
-        root = f"/apis/{GROUP_VERSION}" if plural == "manifests" else "/api/v1"
-        return _items(f"{root}/{plural}", get_json(self._socket_path, f"{root}/{plural}"), kind)
+    def items(self, kind: type[T]) -> list[T] | None:
+        """List the objects of a kind; None if the agent is older and does not serve it."""
+        return _listed(lambda path: get_json(self._socket_path, path), kind)
 
     def text(self, path: str) -> bytes:
         return get_bytes(self._socket_path, path)
@@ -102,23 +180,32 @@ class _Agent:
         body = post_bytes(self._socket_path, path, text)
         return decode_response(path, body, Plan)
 
+    def label_node(self, name: str, labels: dict[str, str]) -> None:
+        body = json.dumps({"metadata": {"labels": labels}}).encode()
+        patch_bytes(self._socket_path, f"/api/v1/nodes/{quote(name, safe='')}", body)
+
+    def retry(self, namespace: str, pod: str) -> None:
+        names = f"namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}"
+        post_bytes(self._socket_path, f"/apis/{GROUP_VERSION}/{names}/retry", b"")
+
 
 class _Cluster:
-    """Reads from an API server; nodes and events are limited to what the user may read."""
+    """Reads from an API server; other kinds than pods are limited to what the user may read."""
 
     def __init__(self, ask: Callable[[str], bytes], pods: str) -> None:
         self._ask = ask
-        self._pods = pods
+        scope = pods.removesuffix("/pods").removeprefix("/api/v1")
+        self._namespace = unquote(scope.removeprefix("/namespaces/"))
 
-    def items(self, plural: str, kind: type[T]) -> list[T]:
-        if plural == "manifests":
+    def items(self, kind: type[T]) -> list[T] | None:
+        if kind is Manifest:
             return []
-        path = "/api/v1/nodes" if plural == "nodes" else self._pods.removesuffix("pods") + plural
+        path = kind_of(kind).collection(self._namespace)
         try:
             body = self._ask(path)
         except ApiError as error:
-            if error.code == 403 and plural != "pods":
-                return []
+            if error.code in (403, 404) and kind is not Pod:
+                return None
             raise
         return _items(path, decode_response(path, body, dict[str, Any]), kind)
 
@@ -131,28 +218,124 @@ def _items(path: str, document: dict[str, Any], kind: type[T]) -> list[T]:
     return decode_with(path, lambda: [lenient_convert(item, kind) for item in items])
 
 
-def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
-    pods = source.items("pods", Pod)
-    manifests = source.items("manifests", Manifest)
-    nodes = source.items("nodes", Node)
-    events = source.items("events", Event)
-    selected = [
-        pod for pod in pods if wanted is None or _matches_name(pod, wanted, _node_of(pod, nodes))
-    ]
+def _reports(source: _Agent | _Cluster, wanted: Wanted) -> list[Report]:
+    pods = source.items(Pod) or []
+    manifests = source.items(Manifest) or []
+    nodes = source.items(Node) or []
+    events = source.items(Event) or []
+    read: dict[type[Any], list[Any]] = {Pod: pods, Node: nodes, Event: events}
     facts_of = _facts_source(pods, manifests, nodes, events, isinstance(source, _Cluster))
+    inventory = Inventory(
+        read=lambda kind: read[kind] if kind in read else source.items(kind),
+        now=time.time(),
+        diagnose_pod=lambda pod: _of_pod(source, pod, facts_of(pod)).diagnosis,
+        in_cluster=isinstance(source, _Cluster),
+    )
+    if wanted.noun is not None and wanted.noun.struct is not Pod:
+        return _of_objects(inventory, wanted)
+    objects = [] if wanted.name else _of_unwell(inventory, wanted.namespace)
+    covered = {report.uid for report in objects}
+    selected = [
+        pod
+        for pod in pods
+        if (not wanted.name or _matches_name(pod, wanted.name, _node_of(pod, nodes)))
+        and wanted.namespace in ("", pod.metadata.namespace)
+    ]
     reports = [_of_pod(source, pod, facts_of(pod)) for pod in selected]
     reported = {id(report.manifest) for report in reports}
+    if wanted.name:
+        reports = [
+            replace(report, diagnosis=explain_pod(inventory, pod, report.diagnosis))
+            for pod, report in zip(selected, reports, strict=True)
+        ]
+    else:
+        reports = [
+            report
+            for pod, report in zip(selected, reports, strict=True)
+            if not covered
+            or covered.isdisjoint(owner.metadata.uid for owner in owners_of(inventory, pod))
+        ]
     there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
     unreported = [manifest for manifest in manifests if id(manifest) not in reported]
-    waiting = list(_of_waiting(unreported, there, nodes, wanted))
+    name = wanted.name or None
+    waiting = list(_of_waiting(unreported, there, nodes, name))
     reported |= {id(report.manifest) for report in waiting}
     files = [
-        *_of_files((manifest for manifest in unreported if id(manifest) not in reported), wanted),
+        *_of_files((manifest for manifest in unreported if id(manifest) not in reported), name),
         *waiting,
     ]
-    if wanted is not None and not reports and not files:
-        raise UsageError(f"there is no pod or file named {wanted!r}")
-    return [*reports, *files]
+    if wanted.namespace:
+        files = []
+    if name is not None and not reports and not files:
+        raise UsageError(_missing(inventory, wanted))
+    return [*objects, *reports, *files]
+
+
+def unwell_objects(get: Callable[[str], Any]) -> list[Report]:
+    """Return the reports on workloads, claims and autoscalers that are not as desired. ``get``
+    requests a path of the agent; logs are not read."""
+    events = _about_pods(_listed(get, Event) or ())
+    nodes = _listed(get, Node) or []
+
+    def diagnose_pod(pod: Pod) -> Diagnosis:
+        about = events.get((pod.metadata.namespace, pod.metadata.name), [])
+        node = _node_of(pod, nodes)
+        return diagnose(Facts(pod=pod, now=time.time(), events=tuple(about), node=node))
+
+    inventory = Inventory(lambda kind: _listed(get, kind), time.time(), diagnose_pod)
+    return _of_unwell(inventory, "")
+
+
+def _listed(get: Callable[[str], Any], kind: type[T]) -> list[T] | None:
+    """List the objects of a kind; None if an older agent does not serve it."""
+    path = kind_of(kind).collection("")
+    try:
+        return _items(path, get(path), kind)
+    except ApiError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def _missing(inventory: Inventory, wanted: Wanted) -> str:
+    """Return the error for a name that is no pod: the objects that have it, if there are any."""
+    others = [
+        object_name(item)
+        for kind in (*WORKLOADS, Service, PersistentVolumeClaim)
+        for item in inventory.list(kind)
+        if item.metadata.name == wanted.name
+    ]
+    hint = f"; did you mean {' or '.join(others)}?" if others else ""
+    return f"there is no pod or file named {wanted.name!r}{hint}"
+
+
+def _of_objects(inventory: Inventory, wanted: Wanted) -> list[Report]:
+    """Return the reports on the objects of a kind with a name."""
+    assert wanted.noun is not None
+    items = find_objects(inventory, wanted.noun, wanted.name, wanted.namespace)
+    if not items:
+        names = [item.metadata.name for item in inventory.list(wanted.noun.struct)]
+        near = closest(wanted.name, names)
+        hint = f"; did you mean {near}?" if near else ""
+        if not inventory.is_read(wanted.noun.struct):
+            hint = "; this kind cannot be listed"
+        raise UsageError(f"there is no {wanted.noun.singular} named {wanted.name!r}{hint}")
+    return [_report(item, diagnose_object(inventory, item)) for item in items]
+
+
+def _of_unwell(inventory: Inventory, namespace: str) -> list[Report]:
+    return [
+        _report(item, diagnosis)
+        for item, diagnosis in unwell(inventory)
+        if namespace in ("", item.metadata.namespace)
+    ]
+
+
+def _report(item: Any, diagnosis: Diagnosis) -> Report:
+    name = object_name(item)
+    namespace = item.metadata.namespace
+    shown = f"{namespace}/{name}" if namespace not in ("", "default") else name
+    return Report(shown, diagnosis, uid=item.metadata.uid)
 
 
 def _of_files(manifests: Iterable[Manifest], wanted: str | None) -> list[Report]:
@@ -216,11 +399,7 @@ def _facts_source(
     once.
     """
     index, pods_of = ManifestIndex(manifests), by_node(pods)
-    events_about: dict[tuple[str, str], list[Event]] = {}
-    for event in events:
-        involved = event.involvedObject
-        if involved.kind == "Pod":
-            events_about.setdefault((involved.namespace, involved.name), []).append(event)
+    events_about = _about_pods(events)
 
     def facts(pod: Pod) -> Facts:
         meta, node = pod.metadata, _node_of(pod, nodes)
@@ -236,6 +415,16 @@ def _facts_source(
         )
 
     return facts
+
+
+def _about_pods(events: Iterable[Event]) -> dict[tuple[str, str], list[Event]]:
+    """Return the events about pods, by namespace and name."""
+    about: dict[tuple[str, str], list[Event]] = {}
+    for event in events:
+        involved = event.involvedObject
+        if involved.kind == "Pod":
+            about.setdefault((involved.namespace, involved.name), []).append(event)
+    return about
 
 
 def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:

@@ -14,13 +14,32 @@ from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.objects import T
 from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
+from podtui.client.any_kind import (
+    DISCOVERY,
+    PARTIAL_LIST,
+    AnyObject,
+    DiscoveryList,
+    ObjectReader,
+    ServedKind,
+    TableReader,
+    listed_kinds,
+)
 from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
-from podtui.client.decoding import LineSplitter, ObjectList, decode_response, decode_with, kind_of
+from podtui.client.decoding import (
+    LineSplitter,
+    ObjectList,
+    decode_response,
+    decode_with,
+    kind_of,
+    without_managed_fields,
+)
 from podtui.client.exec_sessions import attach_session, exec_session, pod_path
-from podtui.client.following import Following
+from podtui.client.following import Following, Reader
 from podtui.client.port_forward import Forward, listen
 from podtui.client.protocol import (
+    MERGE,
+    STRATEGIC_MERGE,
     AttachQuery,
     CopyResult,
     Delta,
@@ -35,9 +54,9 @@ from podtui.errors import ApiError
 MAX_LINE = 1024 * 1024
 JSON = "application/json"
 YAML = "application/yaml"
-MERGE = "application/merge-patch+json"
-STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
+_DRY_RUN = {"dryRun": "All"}
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
 _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
 
@@ -71,12 +90,15 @@ class ApiClient:
         return ""
 
     def follow(self, kind: type[T], namespace: str = "") -> AsyncGenerator[Delta]:
+        return self._follow(kind_of(kind), namespace)
+
+    def _follow(self, kind: Reader, namespace: str) -> AsyncGenerator[Delta]:
         async def where() -> str:
             return namespace or await self._scope()
 
         return Following(
             self._connection,
-            kind_of(kind),
+            kind,
             where,
             self._clock,
             page=self.page,
@@ -160,11 +182,12 @@ class ApiClient:
 
     async def update(self, kind: type[T], item: T, *, subresource: str = "") -> T:
         """Replace an object, or one of its subresources, if it still has the version of ``item``;
-        return it as it was stored."""
+        return it as it was stored. The server keeps the managed fields."""
         meta = item.metadata
         path = _object_path(kind, meta.namespace, meta.name)
         path += f"/{subresource}" if subresource else ""
-        answer = await self._connection.put(path, msgspec.json.encode(item), JSON)
+        body = msgspec.json.encode(without_managed_fields(item))
+        answer = await self._connection.put(path, body, JSON)
         return decode_with(path, lambda: kind_of(kind).decode(answer))
 
     async def create_sub(
@@ -187,6 +210,25 @@ class ApiClient:
         """Patch an object, or one of its subresources; return the object as it was stored."""
         path = _object_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
         answer = await self._connection.patch(path, msgspec.json.encode(patch), content_type)
+        return decode_with(path, lambda: kind_of(kind).decode(answer))
+
+    async def apply(
+        self,
+        kind: type[T],
+        namespace: str,
+        name: str,
+        configuration: Mapping[str, Any],
+        *,
+        manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> T:
+        """Apply a configuration on the server's side; return the object as it was stored."""
+        path = _object_path(kind, namespace, name)
+        params = {"fieldManager": manager, "force": "true" if force else "false"}
+        params |= {"dryRun": "All"} if dry_run else {}
+        body = msgspec.json.encode(configuration)
+        answer = await self._connection.patch(path, body, APPLY, params)
         return decode_with(path, lambda: kind_of(kind).decode(answer))
 
     async def scale(self, kind: type[T], namespace: str, name: str, replicas: int) -> None:
@@ -214,6 +256,80 @@ class ApiClient:
         )
         path = _object_path(kind, namespace, name)
         return await self._connection.delete(path, msgspec.json.encode(options))
+
+    # --- objects of any kind
+
+    async def kinds(self) -> tuple[ServedKind, ...]:
+        """See `Client.kinds`."""
+        documents = [
+            decode_response(path, await self.ask(path, DISCOVERY), DiscoveryList)
+            for path in ("/api", "/apis")
+        ]
+        return listed_kinds(documents)
+
+    def follow_table(self, kind: ServedKind, namespace: str = "") -> AsyncGenerator[Delta]:
+        """See `Client.follow_table`."""
+        return self._follow(TableReader(kind), namespace)
+
+    def follow_objects(
+        self, kind: ServedKind, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[Delta]:
+        """See `Client.follow_objects`."""
+        return self._follow(ObjectReader(kind, name), namespace)
+
+    async def count(self, kind: ServedKind, namespace: str = "") -> int:
+        """See `Client.count`."""
+        path = kind.collection(namespace or await self._scope())
+        accept = f"{PARTIAL_LIST},{JSON}"
+        body = await self._connection.get(path, {"limit": "1"}, accept=accept)
+        listing = decode_response(path, body, ObjectList)
+        return len(listing.items or ()) + (listing.metadata.remainingItemCount or 0)
+
+    async def get_object(self, kind: ServedKind, namespace: str, name: str) -> AnyObject:
+        """See `Client.get_object`."""
+        path = _path_of(kind, namespace, name)
+        return _object_in(path, kind, await self._connection.get(path))
+
+    async def create_object(
+        self, kind: ServedKind, namespace: str, content: Mapping[str, Any], *, dry_run: bool = False
+    ) -> AnyObject:
+        """See `Client.create_object`."""
+        path, body = kind.collection(namespace), msgspec.json.encode(content)
+        answer = await self._connection.post(
+            path, _DRY_RUN if dry_run else None, body=body, content_type=JSON
+        )
+        return _object_in(path, kind, answer)
+
+    async def patch_object(
+        self,
+        kind: ServedKind,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        content_type: str = MERGE,
+        dry_run: bool = False,
+    ) -> AnyObject:
+        """See `Client.patch_object`."""
+        path = _path_of(kind, namespace, name) + (f"/{subresource}" if subresource else "")
+        body, params = msgspec.json.encode(patch), _DRY_RUN if dry_run else None
+        answer = await self._connection.patch(path, body, content_type, params)
+        return _object_in(path, kind, answer)
+
+    async def delete_object(
+        self, kind: ServedKind, namespace: str, name: str, *, uid: str, dry_run: bool = False
+    ) -> None:
+        """See `Client.delete_object`."""
+        options = DeleteOptions(
+            apiVersion="v1",
+            kind="DeleteOptions",
+            dryRun=("All",) if dry_run else (),
+            preconditions=Preconditions(uid=uid),
+            propagationPolicy="Background",
+        )
+        path = _path_of(kind, namespace, name)
+        await self._connection.delete(path, msgspec.json.encode(options))
 
     # --- sessions with pods
 
@@ -278,6 +394,14 @@ class ApiClient:
 
 def _object_path(kind: type[T], namespace: str, name: str) -> str:
     return f"{kind_of(kind).collection(namespace)}/{quote(name, safe='')}"
+
+
+def _path_of(kind: ServedKind, namespace: str, name: str) -> str:
+    return f"{kind.collection(namespace)}/{quote(name, safe='')}"
+
+
+def _object_in(path: str, kind: ServedKind, body: bytes) -> AnyObject:
+    return decode_with(path, lambda: ObjectReader(kind).decode(body))
 
 
 class _Version(msgspec.Struct, frozen=True):

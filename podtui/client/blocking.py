@@ -53,12 +53,25 @@ def post_bytes(socket_path: Path | str, path: str, body: bytes, timeout: float =
     return _request(socket_path, "POST", path, body, timeout, "application/json")
 
 
+def patch_bytes(socket_path: Path | str, path: str, body: bytes, timeout: float = 5.0) -> bytes:
+    """Return the response to a JSON merge patch. Raises the same errors as `get_json`."""
+    json_type, patch_type = "application/json", "application/merge-patch+json"
+    return _request(socket_path, "PATCH", path, body, timeout, json_type, patch_type)
+
+
 def _request(
-    socket_path: Path | str, method: str, path: str, body: bytes | None, timeout: float, accept: str
+    socket_path: Path | str,
+    method: str,
+    path: str,
+    body: bytes | None,
+    timeout: float,
+    accept: str,
+    content_type: str = "",
 ) -> bytes:
     connection = _UnixConnection(str(socket_path), timeout)
     try:
-        connection.request(method, path, body, headers={"Accept": accept})
+        headers = {"Accept": accept} | ({"Content-Type": content_type} if content_type else {})
+        connection.request(method, path, body, headers=headers)
         response = connection.getresponse()
         content = response.read(MAX_BODY)
     except (OSError, http.client.HTTPException) as error:
@@ -68,6 +81,13 @@ def _request(
     if response.status >= 400:
         raise refusal(response.status, response.reason, content)
     return content
+
+
+def _causes(status: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the field and the message of each cause of a ``Status``."""
+    details: dict[str, Any] = status.get("details") or {}
+    causes: list[dict[str, Any]] = details.get("causes") or []
+    return tuple((str(cause.get("field") or ""), str(cause.get("message"))) for cause in causes)
 
 
 def refusal(
@@ -80,7 +100,7 @@ def refusal(
         status = json.loads(body)
         # Kubernetes omits the reason if it has no name for it.
         word = str(status.get("reason") or reason.replace(" ", ""))
-        return ApiError(code, word, str(status["message"]), after)
+        return ApiError(code, word, str(status["message"]), after, _causes(status))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = body[:500].decode(errors="replace").strip()
         return ApiError(code, reason.replace(" ", ""), text or f"{code} {reason}", after)

@@ -112,9 +112,15 @@ class HttpConnection:
         ) as response:
             return await response.read()
 
-    async def patch(self, path: str, body: bytes, content_type: str) -> bytes:
+    async def patch(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str,
+        params: Mapping[str, str] | None = None,
+    ) -> bytes:
         async with self.stream(
-            "PATCH", path, body=body, content_type=content_type, total=self.answer_seconds
+            "PATCH", path, params, body=body, content_type=content_type, total=self.answer_seconds
         ) as response:
             return await response.read()
 

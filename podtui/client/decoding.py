@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -70,6 +70,9 @@ class ObjectList(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
 
 
+_LISTS: Final = msgspec.json.Decoder(ObjectList)
+
+
 class WatchEvent(msgspec.Struct, frozen=True):
     """One line of a watch; the type of ``object`` depends on ``type``."""
 
@@ -91,6 +94,9 @@ class ObjectKind:
     api_version: str
     plural: str
     namespaced: bool
+    accept: str = ""
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    watches: bool = True
 
     @cached_property
     def decoder(self) -> msgspec.json.Decoder[Any]:
@@ -99,21 +105,30 @@ class ObjectKind:
     def decode(self, item: msgspec.Raw | bytes) -> Any:
         """Decode an object and drop its managedFields, which are unused here but often the larger
         part of the object. Raises `msgspec.MsgspecError`."""
-        decoded = lenient_decode(item, self.decoder)
-        meta = decoded.metadata
-        if not meta.managedFields:
-            return decoded
-        return msgspec.structs.replace(
-            decoded, metadata=msgspec.structs.replace(meta, managedFields=())
-        )
+        return without_managed_fields(lenient_decode(item, self.decoder))
+
+    def decode_list(self, body: bytes) -> tuple[list[Any], ListMeta]:
+        listing = _LISTS.decode(body)
+        return [self.decode(item) for item in listing.items or ()], listing.metadata
 
     def collection(self, namespace: str) -> str:
-        root = (
-            f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
-        )
-        if namespace and self.namespaced:
-            return f"{root}/namespaces/{quote(namespace, safe='')}/{self.plural}"
-        return f"{root}/{self.plural}"
+        return collection_path(self.api_version, self.plural, namespace if self.namespaced else "")
+
+
+def collection_path(api_version: str, plural: str, namespace: str) -> str:
+    """Return the path of all objects of a kind, or of those in a namespace."""
+    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    if namespace:
+        return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"
+    return f"{root}/{plural}"
+
+
+def without_managed_fields(item: T) -> T:
+    meta = item.metadata
+    if not meta.managedFields:
+        return item
+    meta = msgspec.structs.replace(meta, managedFields=())
+    return msgspec.structs.replace(item, metadata=meta)
 
 
 def kind_of(kind: type[T]) -> ObjectKind:

@@ -8,15 +8,16 @@ is respected.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from podtui.api.v1 import ListMeta
 from podtui.client.connection import HttpConnection
-from podtui.client.decoding import LineSplitter, ObjectKind, ObjectList, Versioned, WatchEvent
+from podtui.client.decoding import LineSplitter, Versioned, WatchEvent
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
@@ -37,9 +38,30 @@ shortly after it are reported together."""
 MAX_EVENT = 64 * 1024 * 1024
 
 _EVENTS = msgspec.json.Decoder(WatchEvent)
-_LISTS = msgspec.json.Decoder(ObjectList)
 _VERSIONS = msgspec.json.Decoder(Versioned)
 _Key = tuple[str, str, str]
+POLL_SECONDS = 5.0
+"""Seconds between two lists of objects that cannot be watched."""
+
+
+class Reader(Protocol):
+    """Says where the objects of a kind are, in which form they are requested, and decodes them.
+    ``params`` are those of each list and watch."""
+
+    @property
+    def accept(self) -> str: ...
+
+    @property
+    def params(self) -> Mapping[str, str]: ...
+
+    @property
+    def watches(self) -> bool: ...
+
+    def collection(self, namespace: str) -> str: ...
+
+    def decode_list(self, body: bytes) -> tuple[list[Any], ListMeta]: ...
+
+    def decode(self, item: msgspec.Raw) -> Any: ...
 
 
 @dataclass(slots=True)
@@ -72,7 +94,7 @@ class Following:
     def __init__(
         self,
         connection: HttpConnection,
-        kind: ObjectKind,
+        kind: Reader,
         namespace: Callable[[], Awaitable[str]],
         clock: Clock,
         *,
@@ -98,6 +120,10 @@ class Following:
                     synced = await self._list()
                     lost = False
                     yield synced
+                if not self._kind.watches:
+                    self._version = ""
+                    await self._clock.sleep(POLL_SECONDS)
+                    continue
                 async with aclosing(self._watch()) as deltas:
                     async for delta in deltas:
                         yield delta
@@ -121,28 +147,30 @@ class Following:
     async def _list(self) -> Synced:
         self._path = self._kind.collection(await self._namespace())
         items: list[Any] = []
-        params = {"limit": str(self._page)} if self._page else {}
+        limit = {"limit": str(self._page)} if self._page else {}
+        params = {**self._kind.params, **limit}
         for _ in range(MOST_PAGES):
             try:
-                body = await self._connection.get(self._path, params)
+                body = await self._connection.get(self._path, params, accept=self._kind.accept)
             except ApiError as error:
                 if error.code != 410 or "continue" not in params:
                     raise
                 # The continue token has expired. Like kubectl, list again without pages.
-                items, params = [], {}
+                items, params = [], dict(self._kind.params)
                 continue
-            listing = _LISTS.decode(body)
-            items += [self._kind.decode(item) for item in listing.items or ()]
-            if not listing.metadata.continue_:
+            page, metadata = self._kind.decode_list(body)
+            items += page
+            if not metadata.continue_:
                 break
-            params = {"limit": str(self._page), "continue": listing.metadata.continue_}
+            params = {**self._kind.params, **limit, "continue": metadata.continue_}
         else:
             raise ApiError(500, "InternalError", f"{self._path}: the list does not end")
-        self._version = listing.metadata.resourceVersion
+        self._version = metadata.resourceVersion
         return Synced(tuple(items))
 
     async def _watch(self) -> AsyncGenerator[Delta]:
         params = {
+            **self._kind.params,
             "watch": "true",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
@@ -153,7 +181,9 @@ class Following:
             params["timeoutSeconds"] = str(self._watch_seconds)
             silence += self._watch_seconds
         splitter = LineSplitter(MAX_EVENT)
-        async with self._connection.stream("GET", self._path, params, silence=silence) as response:
+        async with self._connection.stream(
+            "GET", self._path, params, accept=self._kind.accept, silence=silence
+        ) as response:
             began = self._clock.monotonic()
             while chunk := await response.content.readany():
                 self._delay = FIRST_DELAY

@@ -5,10 +5,10 @@ Screens and commands import this; tests implement it with a scripted client.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -19,30 +19,36 @@ from podtui.api.v1 import (
     EphemeralContainer,
     Pod,
 )
+from podtui.client.any_kind import AnyObject, ServedKind, TableRow
 
 if TYPE_CHECKING:
     from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 
 Output = tuple[Literal["stdout", "stderr"], bytes]
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 NO_END_OF_INPUT: Final = (
     "this server cannot close the standard input of a command; Kubernetes 1.30 and newer can"
 )
 
 
+Item = Object | AnyObject | TableRow
+
+
 class Synced(Struct, frozen=True):
     """The complete list, at the start and after every reconnect. Replaces all known objects."""
 
-    items: tuple[Object, ...]
+    items: tuple[Item, ...]
 
 
 class Changed(Struct, frozen=True):
     """Objects added or modified, oldest change first, coalesced per read."""
 
-    items: tuple[Object, ...]
+    items: tuple[Item, ...]
 
 
 class Removed(Struct, frozen=True):
-    items: tuple[Object, ...]
+    items: tuple[Item, ...]
 
 
 class Lost(Struct, frozen=True):
@@ -54,6 +60,14 @@ class Lost(Struct, frozen=True):
 
 
 Delta = Synced | Changed | Removed | Lost
+
+
+class Follower(Protocol):
+    """Follows the objects of a kind: an API client, or the records of an agent."""
+
+    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
+        """List, then watch, endlessly; a lost connection is reported once and retried."""
+        ...
 
 
 class LogQuery(Struct, frozen=True, kw_only=True):
@@ -307,6 +321,53 @@ class Client(SessionClient, Protocol):
     async def delete_pod(self, pod: Pod) -> None:
         """Delete exactly this pod through an API server, not a successor with the same name. Raises
         `ApiError` 404 if it does not exist, 409 for a successor, 403 and 405 if not allowed."""
+        ...
+
+    async def kinds(self) -> tuple[ServedKind, ...]:
+        """Return the kinds of objects that the server can list, also those of custom resources."""
+        ...
+
+    def follow_table(self, kind: ServedKind, namespace: str = "") -> AsyncGenerator[Delta]:
+        """Follow the objects of a kind as rows of a Table (`TableRow`), as `follow` does."""
+        ...
+
+    def follow_objects(
+        self, kind: ServedKind, namespace: str = "", name: str = ""
+    ) -> AsyncGenerator[Delta]:
+        """Follow the objects of a kind, or the one named ``name``, as `AnyObject`."""
+        ...
+
+    async def count(self, kind: ServedKind, namespace: str = "") -> int:
+        """Return the number of objects of a kind."""
+        ...
+
+    async def get_object(self, kind: ServedKind, namespace: str, name: str) -> AnyObject: ...
+
+    async def create_object(
+        self, kind: ServedKind, namespace: str, content: Mapping[str, Any], *, dry_run: bool = False
+    ) -> AnyObject:
+        """Create an object; return it as it was stored. With ``dry_run`` only check it."""
+        ...
+
+    async def patch_object(
+        self,
+        kind: ServedKind,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        content_type: str = MERGE,
+        dry_run: bool = False,
+    ) -> AnyObject:
+        """Patch an object, by default with a JSON merge patch; return what the server answers. With
+        ``dry_run``, nothing is changed."""
+        ...
+
+    async def delete_object(
+        self, kind: ServedKind, namespace: str, name: str, *, uid: str, dry_run: bool = False
+    ) -> None:
+        """Delete exactly the object with this ``uid``; its dependents follow."""
         ...
 
     async def what_if(self, manifest: bytes) -> WhatIf:

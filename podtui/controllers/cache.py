@@ -12,29 +12,24 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Final, Protocol, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar, cast
 
 from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference
-from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
+from podtui.client.protocol import Changed, Follower, Lost, Removed, Synced
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)
 Kind = type[Object]
 Key = tuple[str, str]
 """Namespace and name."""
+_Objects = tuple[Object, ...]
 _MAX_DELETED: Final = 10_000
 _NOBODY: Final = ""
 """Stands for the UID of the owner of objects that no owner controls."""
 Observer = Callable[[Object | None, Object | None], None]
 """Called with an object before and after a change; None if it did not or does not exist."""
-
-
-class Follower(Protocol):
-    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
-        """List, then watch, endlessly; a lost connection is reported once and retried."""
-        ...
 
 
 class Cache:
@@ -160,24 +155,24 @@ class Cache:
         for observer in self._observers[kind]:
             observer(before, after)
 
-    # --- following the API
+    # --- following the objects
 
-    async def run(self, api: Follower) -> None:
+    async def run(self, objects: Follower) -> None:
         """Follow all kinds. Runs forever."""
         async with asyncio.TaskGroup() as group:
             for kind in self._objects:
-                group.create_task(self._follow(api, kind), name=f"follow {kind.__name__}")
+                group.create_task(self._follow(objects, kind), name=f"follow {kind.__name__}")
 
-    async def _follow(self, api: Follower, kind: Kind) -> None:
-        async for delta in api.follow(cast("Any", kind)):
+    async def _follow(self, objects: Follower, kind: Kind) -> None:
+        async for delta in objects.follow(cast("Any", kind)):
             match delta:
                 case Synced(items):
-                    self.replace(kind, items)
+                    self.replace(kind, cast("_Objects", items))
                 case Changed(items):
-                    for item in items:
+                    for item in cast("_Objects", items):
                         self.put(item)
                 case Removed(items):
-                    for item in items:
+                    for item in cast("_Objects", items):
                         self.report_deleted(item)
                 case Lost(reason):
                     _LOG.warning("the controllers have lost the %s: %s", kind.__name__, reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -10,7 +10,6 @@ import msgspec
 from podtui.api.local import PodMetrics
 from podtui.client.api_client import ApiClient, Propagation
 from podtui.client.decoding import kind_of
-from podtui.client.protocol import Delta
 from podtui.controllers.cache import Cache, T
 from podtui.errors import ApiError
 
@@ -45,9 +44,6 @@ class ControllerClient:
     def __init__(self, client: ApiClient, cache: Cache) -> None:
         self._client = client
         self._cache = cache
-
-    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
-        return self._client.follow(kind)
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T:
         return await self._client.get(kind, namespace, name)

@@ -33,10 +33,10 @@ Owner = StatefulSet | DaemonSet
 
 
 def revision_data(template: PodTemplateSpec) -> dict[str, Any]:
-    """Return the patch that restores a template."""
+    """Return the patch that restores a template, with sorted keys: Go clients compare its bytes."""
     # Through JSON, so that it equals the data that the API returns, which has lists for tuples.
-    fields = msgspec.json.decode(msgspec.json.encode(template))
-    return {"spec": {"template": {**fields, "$patch": "replace"}}}
+    fields = msgspec.json.decode(msgspec.json.encode(template, order="sorted"))
+    return {"spec": {"template": {"$patch": "replace", **fields}}}
 
 
 def revision_hash(data: dict[str, Any], collisions: int | None) -> str:

@@ -41,6 +41,7 @@ from podtui.controllers.pods import (
     PodControl,
     apply_claim,
     claim,
+    is_alive,
 )
 from podtui.errors import ApiError, PodtuiError
 
@@ -139,6 +140,8 @@ class JobController:
                 await release(self._writer, pod)
                 await self._pods.delete(pod, job)
                 deleted.append(pod)
+            if steps.create and not await is_alive(self._writer, job):
+                return None, deleted, created
         except PodtuiError as error:
             return error, deleted, created
         pods = iter(steps.create)

@@ -9,6 +9,7 @@ from typing import Final
 from podtui.api.apps import ReplicaSet
 from podtui.api.v1 import ReplicationController
 from podtui.client.api_client import ApiClient
+from podtui.client.protocol import Follower
 from podtui.clock import Clock
 from podtui.controllers.autoscaling import Autoscaler
 from podtui.controllers.cache import Cache
@@ -43,9 +44,10 @@ AGENT: Final = "kube-controller-manager"
 
 
 def controller_jobs(
-    client: ApiClient, clock: Clock, directories: VolumeDirectories
+    client: ApiClient, objects: Follower, clock: Clock, directories: VolumeDirectories
 ) -> dict[str, Callable[[], Awaitable[object]]]:
-    """Return the long-running calls of the controllers, by name."""
+    """Return the long-running calls of the controllers, by name. They follow ``objects``, and
+    write with ``client``."""
     cache = Cache()
     writer = ControllerClient(client, cache)
     events = ControllerEvents(client, clock)
@@ -54,7 +56,7 @@ def controller_jobs(
         for kind in controller.kinds:
             cache.add_kind(kind)
     return {
-        "objects of the controllers": partial(cache.run, writer),
+        "objects of the controllers": partial(cache.run, objects),
         "events of the controllers": events.run,
         **{
             controller.name: partial(run_controller, controller, cache, clock)

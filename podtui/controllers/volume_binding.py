@@ -4,26 +4,43 @@ A binding has two sides: the volume names the claim (``claimRef``), and the clai
 (``volumeName``). The volume's side is written first, so that no other claim takes the volume. After
 an interruption, the claim finds the volume that is reserved for it, and completes the binding.
 
-With ``WaitForFirstConsumer``, a real scheduler chooses the volume together with the node. Here all
-nodes are one machine, so that a claim is bound as soon as a pod that uses it has a node.
+With ``WaitForFirstConsumer``, the scheduler chooses the volume together with the node: it writes
+the volume's side, or the node for which a volume is provisioned. A pod that has a node without a
+scheduler, such as a static pod, chooses its own node.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from msgspec import structs
 
+from podtui.api.claims import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+    capacity,
+    claim_reference,
+    class_of_claim,
+    ephemeral_claim_name,
+    is_candidate,
+    is_free_for,
+    is_provisioned_here,
+    is_reserved_for,
+    mismatch,
+    requested,
+    with_selected_node,
+)
 from podtui.api.quantity import Quantity, parse_quantity
-from podtui.api.selectors import labels_match
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     HostPathVolumeSource,
     ObjectMeta,
-    ObjectReference,
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -31,14 +48,8 @@ from podtui.api.v1 import (
     Pod,
 )
 
-PROVISIONER: Final = "podtui.dev/directory"
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 DELETION_FINALIZER: Final = "kubernetes.io/pv-controller"
 """Holds a volume until its data are deleted."""
 _MAX_NAME: Final = 140
@@ -47,37 +58,6 @@ Phase = Literal["Available", "Bound", "Released", "Failed"]
 
 
 # --- facts about claims, volumes and pods
-
-
-def class_of_claim(claim: PersistentVolumeClaim) -> str | None:
-    """Return the name of a claim's class; empty for no class, None if the claim does not say."""
-    return claim.metadata.annotations.get(BETA_CLASS, claim.spec.storageClassName)
-
-
-def class_of_volume(volume: PersistentVolume) -> str:
-    return volume.metadata.annotations.get(BETA_CLASS, volume.spec.storageClassName)
-
-
-def requested(claim: PersistentVolumeClaim) -> Quantity:
-    resources = claim.spec.resources
-    return parse_quantity("0" if resources is None else resources.requests.get("storage", "0"))
-
-
-def capacity(volume: PersistentVolume) -> Quantity:
-    return parse_quantity(volume.spec.capacity.get("storage", "0"))
-
-
-def claim_names(pod: Pod) -> Iterator[str]:
-    """Yield the names of the claims that a pod uses, those of its ephemeral volumes included."""
-    for volume in pod.spec.volumes:
-        if volume.persistentVolumeClaim is not None:
-            yield volume.persistentVolumeClaim.claimName
-        elif volume.ephemeral is not None:
-            yield ephemeral_claim_name(pod, volume.name)
-
-
-def ephemeral_claim_name(pod: Pod, volume: str) -> str:
-    return f"{pod.metadata.name}-{volume}"
 
 
 def ephemeral_claim(pod: Pod, volume: str, owner: OwnerReference) -> PersistentVolumeClaim:
@@ -99,40 +79,8 @@ def ephemeral_claim(pod: Pod, volume: str, owner: OwnerReference) -> PersistentV
     )
 
 
-def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether the volume names this claim, by name only or also by UID."""
-    ref = volume.spec.claimRef
-    return (
-        ref is not None
-        and (ref.namespace, ref.name) == (claim.metadata.namespace, claim.metadata.name)
-        and ref.uid in ("", claim.metadata.uid)
-    )
-
-
 def provisioned_name(claim: PersistentVolumeClaim) -> str:
     return f"pvc-{claim.metadata.uid}"
-
-
-def has_mode_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    mode = "Filesystem"
-    return (claim.spec.volumeMode or mode) != (volume.spec.volumeMode or mode)
-
-
-def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
-    """Return why a claim cannot have the volume that it names; empty if it can."""
-    if volume.metadata.deletionTimestamp is not None:
-        return f'the volume is marked for deletion "{volume.metadata.name}"'
-    if capacity(volume) < requested(claim):
-        return "requested PV is too small"
-    if class_of_volume(volume) != (class_of_claim(claim) or ""):
-        return "storageClassName does not match"
-    if volume.spec.volumeAttributesClassName != claim.spec.volumeAttributesClassName:
-        return "volumeAttributesClassName does not match"
-    if has_mode_mismatch(claim, volume):
-        return "incompatible volumeMode"
-    if not set(claim.spec.accessModes) <= set(volume.spec.accessModes):
-        return "incompatible accessMode"
-    return ""
 
 
 def best_match(
@@ -142,31 +90,14 @@ def best_match(
     free one that fits, of those with the fewest access modes. ``delayed``: only a reserved one."""
     free: list[PersistentVolume] = []
     for volume in volumes:
-        if volume.metadata.deletionTimestamp is not None or not _is_large_enough(volume, claim):
+        if not is_candidate(volume, claim):
             continue
         if volume.spec.claimRef is not None:
             if is_reserved_for(volume, claim):
                 return volume
-        elif not delayed and _is_free(volume, claim):
+        elif not delayed and is_free_for(volume, claim):
             free.append(volume)
     return min(free, key=_preference, default=None)
-
-
-def _is_large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    return (
-        capacity(volume) >= requested(claim)
-        and not has_mode_mismatch(claim, volume)
-        and volume.spec.volumeAttributesClassName == claim.spec.volumeAttributesClassName
-    )
-
-
-def _is_free(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    selector = claim.spec.selector
-    return (
-        volume.status.phase == "Available"
-        and (selector is None or labels_match(selector, volume.metadata.labels))
-        and not mismatch(volume, claim)
-    )
 
 
 def _preference(volume: PersistentVolume) -> tuple[int, Quantity, str]:
@@ -201,7 +132,10 @@ class SetClass:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
+    """``note``: what is left to do, by others."""
+
     volume: PersistentVolume
+    note: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,9 +280,20 @@ def _decide_bound(
     if volume.spec.claimRef is not None and volume.spec.claimRef.uid != claim.metadata.uid:
         why = "Two claims are bound to the same volume, this one is bound incorrectly"
         return Lose(Note("Warning", "ClaimMisbound", why))
-    if requested(claim) > capacity(volume) and is_provisioned_here(volume):
+    if not _is_too_small(claim, volume):
+        return Bind(volume)
+    if is_provisioned_here(volume):
         return Expand(volume)
-    return Bind(volume)
+    why = "waiting for an external controller to expand this PVC"
+    return Bind(volume, Note("Normal", "ExternalExpanding", why))
+
+
+def _is_too_small(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Return whether the claim asks for more than its volume has, or than its status says: after an
+    interruption, the volume may be expanded already."""
+    recorded = claim.status.capacity.get("storage")
+    size = capacity(volume) if recorded is None else min(parse_quantity(recorded), capacity(volume))
+    return requested(claim) > size
 
 
 # --- volumes
@@ -374,10 +319,6 @@ class Unbind:
 
 
 VolumeAction = SetPhase | DeleteData | Unbind | None
-
-
-def is_provisioned_here(volume: PersistentVolume) -> bool:
-    return volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
 
 
 def decide_volume(
@@ -455,33 +396,6 @@ def is_below(path: str, directory: str) -> bool:
 # --- changed objects
 
 
-def reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Return the volume with the reference to the claim."""
-    ref, meta = volume.spec.claimRef, claim.metadata
-    if ref is not None and ref.uid == meta.uid:
-        return volume
-    annotations = dict(volume.metadata.annotations)
-    if not is_reserved_for(volume, claim):
-        annotations[BOUND_BY_CONTROLLER] = "yes"
-    return structs.replace(
-        volume,
-        metadata=structs.replace(volume.metadata, annotations=annotations),
-        spec=structs.replace(volume.spec, claimRef=claim_reference(claim)),
-    )
-
-
-def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
-    meta = claim.metadata
-    return ObjectReference(
-        apiVersion="v1",
-        kind="PersistentVolumeClaim",
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resourceVersion=meta.resourceVersion,
-    )
-
-
 def unbound(volume: PersistentVolume) -> PersistentVolume:
     """Return the volume without its claim; a reservation by the user stays, without the UID."""
     ref, annotations = volume.spec.claimRef, dict(volume.metadata.annotations)
@@ -529,13 +443,13 @@ def asked(
 ) -> PersistentVolumeClaim:
     """Return the claim with the annotations that name its provisioner and node."""
     provisioner = storage_class.provisioner
+    if node:
+        claim = with_selected_node(claim, node)
     annotations = {
         **claim.metadata.annotations,
         BETA_STORAGE_PROVISIONER: provisioner,
         STORAGE_PROVISIONER: provisioner,
     }
-    if node:
-        annotations[SELECTED_NODE] = node
     return structs.replace(claim, metadata=structs.replace(claim.metadata, annotations=annotations))
 
 
@@ -565,8 +479,22 @@ def provisioned(
 
 
 def expanded(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """Return the volume with the size that the claim asks for, unless it is larger."""
+    if capacity(volume) >= requested(claim):
+        return volume
     size = {**volume.spec.capacity, "storage": str(requested(claim))}
     return structs.replace(volume, spec=structs.replace(volume.spec, capacity=size))
+
+
+def claim_with_size(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return the claim whose status records the end of an expansion."""
+    size = str(requested(claim))
+    status = structs.replace(
+        claim.status,
+        capacity={**claim.status.capacity, "storage": size},
+        allocatedResources={**claim.status.allocatedResources, "storage": size},
+    )
+    return structs.replace(claim, status=status)
 
 
 def without_finalizer(meta: ObjectMeta, finalizer: str) -> ObjectMeta:

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
+from podtui.api.claims import claim_names, ephemeral_claim_name, reserved
 from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
@@ -22,6 +23,8 @@ from podtui.controllers.pods import owner_reference
 from podtui.errors import ApiError, EngineError
 
 COMPONENT: Final = "persistentvolume-controller"
+EXPANSION: Final = "volume_expand"
+RESIZER: Final = f"external-resizer {binding.PROVISIONER}"
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 _DEFAULT: Final = (
@@ -52,8 +55,13 @@ class Tools:
     clock: Clock
     directories: VolumeDirectories
 
-    def record(self, item: PersistentVolume | PersistentVolumeClaim, note: binding.Note) -> None:
-        self.events.record(COMPONENT, item, note.type, note.reason, note.message)
+    def record(
+        self,
+        item: PersistentVolume | PersistentVolumeClaim,
+        note: binding.Note,
+        component: str = COMPONENT,
+    ) -> None:
+        self.events.record(component, item, note.type, note.reason, note.message)
 
     async def set_phase(
         self, volume: PersistentVolume, phase: binding.Phase, message: str = ""
@@ -71,15 +79,13 @@ class Tools:
         """Return the pods that use a claim."""
         meta = claim.metadata
         return [
-            pod
-            for pod in self.cache.list(Pod, meta.namespace)
-            if meta.name in binding.claim_names(pod)
+            pod for pod in self.cache.list(Pod, meta.namespace) if meta.name in claim_names(pod)
         ]
 
 
 def claim_keys(pod: Pod) -> Iterable[Key]:
     """The keys of the claims that a pod uses."""
-    return ((pod.metadata.namespace, name) for name in binding.claim_names(pod))
+    return ((pod.metadata.namespace, name) for name in claim_names(pod))
 
 
 class ClaimBinder:
@@ -139,8 +145,10 @@ class ClaimBinder:
             case binding.SetClass(name):
                 spec = structs.replace(claim.spec, storageClassName=name)
                 await self._write(structs.replace(claim, spec=spec))
-            case binding.Bind(volume):
+            case binding.Bind(volume, note):
                 await self._bind(claim, volume)
+                if note is not None:
+                    self._tools.record(claim, note, EXPANSION)
             case binding.Expand(volume):
                 await self._expand(claim, volume)
             case binding.Provision(storage_class, node):
@@ -163,7 +171,7 @@ class ClaimBinder:
             await self._writer.update(PersistentVolumeClaim, changed, subresource="status")
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        taken = binding.reserved(volume, claim)
+        taken = reserved(volume, claim)
         if taken is not volume:
             volume = await self._writer.update(PersistentVolume, taken)
         if volume.status.phase != "Bound":
@@ -174,12 +182,15 @@ class ClaimBinder:
         await self._set_phase(claim, "Bound", volume)
 
     async def _expand(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        volume = await self._writer.update(PersistentVolume, binding.expanded(volume, claim))
-        status = structs.replace(claim.status, capacity=volume.spec.capacity)
-        changed = structs.replace(claim, status=status)
+        text = f"External resizer is resizing volume {volume.metadata.name}"
+        self._tools.record(claim, binding.Note("Normal", "Resizing", text), RESIZER)
+        larger = binding.expanded(volume, claim)
+        if larger is not volume:
+            await self._writer.update(PersistentVolume, larger)
+        changed = binding.claim_with_size(claim)
         await self._writer.update(PersistentVolumeClaim, changed, subresource="status")
         note = binding.Note("Normal", "VolumeResizeSuccessful", "Resize volume succeeded")
-        self._tools.record(claim, note)
+        self._tools.record(claim, note, RESIZER)
 
     async def _provision(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: str
@@ -357,13 +368,13 @@ class EphemeralVolumes:
             try:
                 await self._ensure(pod, volume.name)
             except ApiError as error:
-                name = binding.ephemeral_claim_name(pod, volume.name)
+                name = ephemeral_claim_name(pod, volume.name)
                 self._fail(pod, volume.name, f"create PVC {name}: {error}")
                 raise
         return None
 
     async def _ensure(self, pod: Pod, volume: str) -> None:
-        name = binding.ephemeral_claim_name(pod, volume)
+        name = ephemeral_claim_name(pod, volume)
         existing = self._tools.cache.get(PersistentVolumeClaim, pod.metadata.namespace, name)
         if existing is None:
             claim = binding.ephemeral_claim(pod, volume, owner_reference(pod))

@@ -9,6 +9,7 @@ from typing import Final
 
 from podtui.api.local import Diagnostic
 
+_NOT_ENFORCED: Final = "NotEnforced"
 _INDEX: Final = re.compile(r"\[\d+\]")
 
 
@@ -21,7 +22,9 @@ def kind_of(finding: Diagnostic) -> tuple[str, str, str]:
 def is_better(
     before: Iterable[Diagnostic], after: Iterable[Diagnostic], resolved: Iterable[Diagnostic] = ()
 ) -> bool:
-    """Return whether no finding is new, and the ``resolved`` ones are gone."""
+    """Return whether no finding is new, and the ``resolved`` ones are gone. That nothing acts on a
+    kind is no finding about the text."""
     left = Counter(map(kind_of, before))
     left.subtract(map(kind_of, resolved))
-    return all(count <= left[kind] for kind, count in Counter(map(kind_of, after)).items())
+    found = Counter(kind_of(finding) for finding in after if finding.code != _NOT_ENFORCED)
+    return all(count <= left[kind] for kind, count in found.items())

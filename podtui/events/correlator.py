@@ -107,7 +107,10 @@ class Correlator:
             return event, exact
         # Keep one message below the limit, so that a repetition alone does not end the combining.
         del similar.messages[next(iter(similar.messages))]
-        return structs.replace(event, message=COMBINED + event.message), kind
+        # As in client-go, only the source names the component.
+        text = COMBINED + event.message
+        combined = structs.replace(event, message=text, reportingComponent="", reportingInstance="")
+        return combined, kind
 
     def _count(self, event: Event, key: Hashable) -> Event:
         first = self._seen.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -56,16 +57,21 @@ def explain(text: str) -> Explanation:
     return explain_pod_field(find_pod_field(text))
 
 
-def explain_pod_field(pod_field: PodField) -> Explanation:
-    """Explain a field, or the Pod itself."""
-    children = tuple(map(_child, pod_field.children))
+def explain_pod_field(
+    pod_field: PodField, describe: Callable[[PodField], str] = facts.description
+) -> Explanation:
+    """Explain a field, or the Pod or another object itself. ``describe`` returns the purpose of a
+    field, or of the object."""
+    children = tuple(_child(child, describe) for child in pod_field.children)
     if pod_field.field is None:
-        return Explanation("", "object", True, POD_WORDS, "", "", (), (), (), None, children)
+        is_pod = pod_field.kind == "Pod"
+        path, purpose = ("", POD_WORDS) if is_pod else (pod_field.kind, describe(pod_field))
+        return Explanation(path, "object", True, purpose, "", "", (), (), (), None, children)
     return Explanation(
         path=pod_field.text,
         type=type_text(pod_field.field),
-        required=facts.required(pod_field),
-        description=facts.description(pod_field),
+        required=_is_required(pod_field),
+        description=describe(pod_field),
         support=facts.support(pod_field),
         default=facts.default(pod_field),
         values=facts.values(pod_field),
@@ -76,14 +82,20 @@ def explain_pod_field(pod_field: PodField) -> Explanation:
     )
 
 
-def _child(pod_field: PodField) -> Child:
+def _is_required(pod_field: PodField) -> bool:
+    if pod_field.kind == "Pod" or pod_field.field is None:
+        return facts.required(pod_field)
+    return pod_field.field.required
+
+
+def _child(pod_field: PodField, describe: Callable[[PodField], str]) -> Child:
     assert pod_field.field is not None  # Only the Pod itself has no field, and it is not a child.
     return Child(
         pod_field.path[-1],
         pod_field.text,
         type_text(pod_field.field),
-        facts.required(pod_field),
+        _is_required(pod_field),
         facts.support(pod_field),
-        facts.description(pod_field),
+        describe(pod_field),
         pod_field.struct is not None,
     )

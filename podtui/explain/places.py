@@ -1,4 +1,4 @@
-"""Lookup of a Pod's fields in the schema, by paths as people write them."""
+"""Lookup of the fields of a Pod or of another kind in the schema, by paths as people write them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, get_args
 
 from podtui.api import v1
+from podtui.api.objects import Object
 from podtui.api.shape import LIST_STEP, Form, Shape, StructField, fields, places_of_names
 from podtui.errors import UsageError
 from podtui.text.nearest import closest
@@ -30,16 +31,18 @@ class PodField:
     owner: type[v1.Struct] | None
     field: StructField | None
     struct: type[v1.Struct] | None
+    kind: str = "Pod"
 
     @property
     def text(self) -> str:
-        return ".".join(self.path)
+        """The path; with the kind in front if it is not the Pod."""
+        return ".".join(self.path if self.kind == "Pod" else (self.kind.lower(), *self.path))
 
     @property
     def known_as(self) -> str:
         """The type and the field: ``Probe.periodSeconds``; ``Pod`` for the Pod itself."""
         if self.owner is None or self.field is None:
-            return "Pod"
+            return self.kind
         return f"{self.owner.__name__}.{self.field.name}"
 
     @property
@@ -48,7 +51,7 @@ class PodField:
         if self.struct is None:
             return ()
         return tuple(
-            PodField((*self.path, name), self.struct, field, struct_of(field))
+            PodField((*self.path, name), self.struct, field, struct_of(field), self.kind)
             for name, field in fields(self.struct).items()
         )
 
@@ -140,6 +143,73 @@ def find_pod_field(text: str) -> PodField:
             raise UsageError(_unknown(here, step, tuple(by_name)))
         here = child
     return here
+
+
+@cache
+def _kinds() -> dict[str, type[v1.Struct]]:
+    """Return the other kinds that the API serves, by their names in lower case."""
+    structs: tuple[type[v1.Struct], ...] = get_args(Object)
+    names: dict[str, type[v1.Struct]] = {}
+    for struct in structs:
+        name = struct.__name__.lower()
+        if struct is v1.Pod:
+            continue
+        names |= dict.fromkeys((name, _plural(name)), struct)
+    return names
+
+
+def _plural(name: str) -> str:
+    if name.endswith("y"):
+        return f"{name[:-1]}ies"
+    return name if name.endswith("points") else f"{name}{'es' if name.endswith('s') else 's'}"
+
+
+def find_field(text: str) -> PodField:
+    """Find a field of any served kind by a path such as ``deployment.spec.replicas``; without a
+    kind, a field of a Pod. A word that is a kind and also a field of a Pod (``secret``) means the
+    field; its plural or a capital letter means the kind. Raises `UsageError` with suggestions."""
+    steps = [step for step in _INDEX.sub("", text.strip()).split(".") if step]
+    struct = _kinds().get(steps[0].lower()) if steps else None
+    if struct is None or (len(steps) == 1 and steps[0] in places_of_names()):
+        return find_pod_field(text)
+    return _find_below(struct, steps[1:])
+
+
+def _find_below(struct: type[v1.Struct], steps: Iterable[str]) -> PodField:
+    here = PodField((), None, None, struct, struct.__name__)
+    for step in steps:
+        if here.field is not None and here.field.shape.form is Form.MAP and here.struct is None:
+            return here
+        by_name = {child.path[-1]: child for child in here.children}
+        if step not in by_name:
+            raise UsageError(_unknown_child(here, step, tuple(by_name)))
+        here = by_name[step]
+    return here
+
+
+def paths_of_kinds(prefix: str) -> list[str]:
+    """Return the kinds, or after a kind the fields of the object that ``prefix`` names."""
+    above, dot, _ = prefix.rpartition(".")
+    if not dot:
+        return [struct.__name__.lower() for struct in dict.fromkeys(_kinds().values())]
+    kind, *steps = above.split(".")
+    struct = _kinds().get(kind.lower())
+    if struct is None:
+        return []
+    try:
+        return [f"{above}.{child.path[-1]}" for child in _find_below(struct, steps).children]
+    except UsageError:
+        return []
+
+
+def _unknown_child(above: PodField, name: str, children: tuple[str, ...]) -> str:
+    if not children:
+        return f"{above.text} has no fields"
+    near = closest(name, children)
+    if near:
+        return f"{above.text} has no field {name!r}; did you mean {above.text}.{near}?"
+    rest = ", …" if len(children) > _MOST_NAMED else ""
+    return f"{above.text} has no field {name!r}; it has {', '.join(children[:_MOST_NAMED])}{rest}"
 
 
 def _anywhere(name: str) -> PodField | None:

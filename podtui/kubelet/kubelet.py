@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -40,7 +40,7 @@ from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sources import FolderProvider, PodSources
 from podtui.kubelet.pods.sync import PodParts, Syncer
 from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
-from podtui.kubelet.ports import Ports
+from podtui.kubelet.ports import Ports, ServiceAccountTokens
 from podtui.kubelet.prober.dialing import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers, ProbeHandlers
 from podtui.kubelet.prober.hooks import HookRunner
@@ -306,6 +306,7 @@ class Kubelet:
         )
         self._documents = ports.documents
         self._claim_source = ports.claims
+        self._tokens = ports.tokens
         pods = PodControl(
             manager=self._manager,
             ephemerals=ephemerals,
@@ -405,7 +406,7 @@ class Kubelet:
             async def link() -> None:
                 await self._link.run(self._load_engine_state, self._node.refresh_soon)
 
-            tasks = {
+            tasks: dict[str, Callable[[], Awaitable[object]]] = {
                 "event records": self._events.run,
                 "pod records": self._statuses.run,
                 "engine link": link,
@@ -432,6 +433,8 @@ class Kubelet:
                 "housekeeping": self._loop.run_housekeeping,
                 **({} if self._care is None else self._care.tasks()),
             }
+            if self._tokens is not None:
+                tasks["service accounts"] = partial(self._follow_accounts, self._tokens)
             for name, task in tasks.items():
                 group.create_task(self._parts.keep_running(name, task), name=name)
 
@@ -445,6 +448,11 @@ class Kubelet:
         if self._claim_source is not None:
             async for key in self._claim_source.changes():
                 self._loop.wake_users(key)
+
+    async def _follow_accounts(self, tokens: ServiceAccountTokens) -> None:
+        """Wake the pods with tokens of a service account that changes."""
+        async for namespace, name in tokens.changes():
+            self._loop.wake_account(namespace, name)
 
     async def _load_engine_state(self) -> None:
         """Read the connected engine's properties and containers, before anything is done."""

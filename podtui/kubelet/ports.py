@@ -136,6 +136,10 @@ class ServiceAccountTokens(Protocol):
         """Request a new token. Raises `PodtuiError` with the API's message."""
         ...
 
+    def changes(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield namespace and name of each account that changes from now on, forever."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:

@@ -9,13 +9,21 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
+from podtui.api.local import (
+    Diagnostic,
+    Manifest,
+    ManifestObject,
+    ManifestState,
+    Severity,
+    summary_text,
+)
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, as_utf8, printable, source_lines
 from podtui.manifest.folder_state import FolderState
+from podtui.manifest.kustomize import read_kustomization, used_names, without_used
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
-from podtui.manifest.result import ReadResult
+from podtui.manifest.result import MISSING_OBJECT, ReadResult
 from podtui.text.terminal_text import cells, plural
 
 STDIN: Final = "-"
@@ -32,14 +40,15 @@ Paint = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """The result for one file: ``path`` as it was given, ``pod`` if the file makes one, and its
-    source lines."""
+    """The result for one file: ``path`` as it was given, its pods, its documents, and its source
+    lines."""
 
     path: str
     state: ManifestState
     message: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
-    pod: Pod | None = None
+    pods: tuple[Pod, ...] = ()
+    objects: tuple[ManifestObject, ...] = ()
     lines: tuple[str, ...] = ()
 
     @property
@@ -49,7 +58,7 @@ class FileCheck:
     @property
     def unread(self) -> int:
         """The number of findings about pods, or text that may have pods, that do not run."""
-        return sum(d.code == FURTHER_DOCUMENT for d in self.diagnostics)
+        return sum(d.code in (FURTHER_DOCUMENT, MISSING_OBJECT) for d in self.diagnostics)
 
     @property
     def warnings(self) -> int:
@@ -63,6 +72,7 @@ class _FileJson(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     uid: str
+    objects: tuple[ManifestObject, ...]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -155,6 +165,8 @@ def check_paths(
             count += 1
             continue
         folder = os.path.dirname(absolute) if listing.single else absolute
+        if not listing.single and not strict:
+            listing = without_used(listing, used_names(folder))
         group = groups.setdefault(folder, _Group(FolderState(strict=strict, previous={}), {}, {}))
         for name, listed in listing.files.items():
             if name not in group.requested:
@@ -181,7 +193,10 @@ def _enter(
     if listed.stamp is None:
         group.folder_state.ignore(listed.name, shown_path(path), 1, listed.ignored)
         return
-    result, lines = _read(path, data, node_name=node_name, strict=strict)
+    if listed.rendered:
+        result, lines = read_kustomization(path, node_name=node_name), ()
+    else:
+        result, lines = _read(path, data, node_name=node_name, strict=strict)
     group.lines[listed.name] = lines
     group.folder_state.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
 
@@ -197,15 +212,19 @@ def _group_checks(group: _Group) -> Iterator[tuple[int, FileCheck]]:
                 state=manifest.status.state,
                 message=manifest.status.message,
                 diagnostics=manifest.status.diagnostics,
-                pod=_pod(manifest, folder.pods),
+                pods=_pods(manifest, folder.pods),
+                objects=manifest.status.objects,
                 lines=group.lines.get(name, ()),
             ),
         )
 
 
-def _pod(manifest: Manifest, pods: Mapping[str, Pod]) -> Pod | None:
+def _pods(manifest: Manifest, pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
     status = manifest.status
-    return pods.get(status.podUID) if status.state is ManifestState.ACCEPTED else None
+    if status.state is not ManifestState.ACCEPTED:
+        return ()
+    uids = dict.fromkeys((status.podUID, *(item.uid for item in status.objects)))
+    return tuple(pods[uid] for uid in uids if uid in pods)
 
 
 def render_json(results: Sequence[FileCheck]) -> bytes:
@@ -215,9 +234,10 @@ def render_json(results: Sequence[FileCheck]) -> bytes:
             path=check.path,
             state=check.state,
             message=check.message,
-            namespace=check.pod.metadata.namespace if check.pod else "",
-            name=check.pod.metadata.name if check.pod else "",
-            uid=check.pod.metadata.uid if check.pod else "",
+            namespace=check.pods[0].metadata.namespace if check.pods else "",
+            name=check.pods[0].metadata.name if check.pods else "",
+            uid=check.pods[0].metadata.uid if check.pods else "",
+            objects=tuple(msgspec.structs.replace(item, places="") for item in check.objects),
             diagnostics=check.diagnostics,
         )
         for check in results
@@ -239,13 +259,16 @@ def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bo
         if not check.diagnostics:
             if check.state is ManifestState.IGNORED:
                 out.append(f"{path}: {paint('ignored', _DIM)}: {printable(check.message, 1000)}")
-            elif check.pod is not None:
-                meta = check.pod.metadata
-                out.append(f"{path}: {paint('ok', _GREEN)}: pod {meta.namespace}/{meta.name}")
             else:
-                out.append(f"{path}: {paint('ok', _GREEN)}: {printable(check.message, 1000)}")
+                pods = ", ".join(
+                    f"pod {pod.metadata.namespace}/{pod.metadata.name}" for pod in check.pods
+                )
+                shown = printable(check.message or pods, 1000)
+                out.append(f"{path}: {paint('ok', _GREEN)}: {shown}")
         for diagnostic in check.diagnostics:
             out += _finding(diagnostic, check, path, paint, strict=strict)
+        if check.diagnostics and len(check.objects) > 1:
+            out.append(f"{path}: {printable(summary_text(check.objects), 1000)}")
     errors = sum(check.errors for check in results)
     warnings = sum(check.warnings for check in results)
     unread = sum(check.unread for check in results)

@@ -36,6 +36,7 @@ from podtui.manifest.foreign import (
     known_kind,
     plain_text,
 )
+from podtui.manifest.kinds import TEMPLATES
 from podtui.manifest.scalars import number_text
 from podtui.text.nearest import SURE, closest, meant, suggestion
 
@@ -103,18 +104,19 @@ def unknown_field(
     names: Iterable[str],
     *,
     written: Container[Path] = (),
-    in_pod: bool = True,
+    pod: Path | None = (),
     beside: Collection[str] = (),
 ) -> Problem:
     """Return the problem for the field ``name`` of the object at ``path``. ``written`` are the
-    paths that the document has, ``beside`` the fields of the object."""
+    paths that the document has, ``pod`` is the path of the Pod in it, or of the template of one,
+    ``beside`` the fields of the object."""
     siblings = tuple(names)
     free = tuple(sibling for sibling in siblings if sibling not in beside)
     message, fix, path_meant = f"unknown field {quoted(name)}", "", ()
     sibling, other = closest(name, free, SURE), closest(name, siblings, SURE)
     if other and other in beside:
         fix = f'"{other}" is set as well: keep one of the two'
-    elif not sibling and in_pod and (places := belongs_at(name, path, written)):
+    elif not sibling and (places := _belongs_below(pod, name, path, written)):
         message += f"; it belongs at {' or '.join(places)}"
         fix = f"move it to {' or '.join(places)}"
         path_meant = field_path(places[0])
@@ -129,6 +131,18 @@ def unknown_field(
         at_key=True,
         stands_for=path_meant or (*path, sibling),
     )
+
+
+def _belongs_below(
+    pod: Path | None, name: str, path: Path, written: Container[Path]
+) -> tuple[str, ...]:
+    """Return where in the Pod at ``pod`` the field belongs, as `belongs_at` does for a Pod."""
+    if not pod:
+        return belongs_at(name, path, written) if pod is not None else ()
+    if path[: len(pod)] != pod:
+        return ()
+    root = path_text(pod)
+    return tuple(f"{root}.{text}" for text in belongs_at(name, path[len(pod) :]))
 
 
 _TIME: Final = re.compile(
@@ -184,7 +198,7 @@ class _Walker:
     def __init__(self, document: Document, struct: type[v1.Struct], *, strict: bool) -> None:
         self.document = document
         self.strict = strict
-        self.in_pod = struct is v1.Pod
+        self.pod = () if struct is v1.Pod else TEMPLATES.get(struct.__name__)
         self.discreet = struct is v1.Secret
         self.problems: list[Problem] = []
 
@@ -322,7 +336,7 @@ class _Walker:
                 written = self.document.values
                 self.problems.append(
                     unknown_field(
-                        key, path, members, written=written, in_pod=self.in_pod, beside=value.keys()
+                        key, path, members, written=written, pod=self.pod, beside=value.keys()
                     )
                 )
             elif element is not None:
@@ -408,7 +422,11 @@ def _unsupported(name: str, value: object, supported: tuple[str, ...], fix: str)
 
 
 def decode(
-    document: Document, struct: type[v1.Struct] = v1.Pod, *, strict: bool = False
+    document: Document,
+    struct: type[v1.Struct] = v1.Pod,
+    *,
+    version: str = "v1",
+    strict: bool = False,
 ) -> tuple[dict[str, Any] | None, list[Problem]]:
     """Return a tree ready for ``msgspec.convert`` to ``struct``, and all problems of the text.
 
@@ -431,7 +449,7 @@ def decode(
     if foreign is not None:
         position = document.position(foreign.path, at_key=True)
         return None, [replace(foreign, path=(), position=position)]
-    problems = _kind_problems(tree, name, "v1", strict=strict)
+    problems = _kind_problems(tree, name, version, strict=strict)
     misspelt = not strict and known_kind(str(tree.get("kind"))) == name
     if not misspelt and any(map(_is_about_kind, problems)):
         return None, problems
@@ -452,10 +470,9 @@ def decode(
     if struct is v1.Pod and strict:
         for path, value in ((("status",), tree.get("status")), *document.overwritten):
             problems += _undecodable(document, value, path)
-    if struct is v1.Pod:
-        tree = {key: value for key, value in tree.items() if key != "status"}
+    tree = {key: value for key, value in tree.items() if key != "status"}
     clean = walker.object_value(tree, struct, ())
-    clean["kind"], clean["apiVersion"] = name, "v1"
+    clean["kind"], clean["apiVersion"] = name, version
     faulty = {problem.path for problem in problems}
     similar = {problem.stands_for for problem in walker.problems if problem.stands_for}
     for problem in walker.problems:

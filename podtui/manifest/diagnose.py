@@ -14,8 +14,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from podtui.api import v1
-from podtui.api.local import Severity
+from podtui.api.local import DocumentOutcome, ManifestObject, Severity
 from podtui.api.places import write_places
+from podtui.api.token_volumes import with_token_volume
 from podtui.manifest.cluster_copy import as_copy
 from podtui.manifest.decode import decode
 from podtui.manifest.defaults import apply_defaults
@@ -30,9 +31,18 @@ from podtui.manifest.document import (
     printable,
 )
 from podtui.manifest.foreign import foreign_bytes, foreign_object, foreign_text, template_in_pod
+from podtui.manifest.host_paths import relative_host_paths
 from podtui.manifest.identity import identify
+from podtui.manifest.kinds import Kind
 from podtui.manifest.no_effect_fields import missing_ports, no_effect_fields, unscheduled_fields
-from podtui.manifest.objects import FolderObject, ObjectKey, object_key, read_object, references
+from podtui.manifest.objects import (
+    Claim,
+    DocumentKind,
+    FolderDocument,
+    ObjectKey,
+    read_object,
+    references,
+)
 from podtui.manifest.problems import (
     MAX_DIAGNOSTICS,
     diagnostics,
@@ -40,8 +50,21 @@ from podtui.manifest.problems import (
     without_consequences,
 )
 from podtui.manifest.reader import Contents, read_document, read_documents, split_documents
-from podtui.manifest.result import ReadResult, is_reference
-from podtui.manifest.validation import CLAIMS, validate_pod, validate_static, written_empties
+from podtui.manifest.result import (
+    NOT_PORTABLE,
+    ReadResult,
+    Spot,
+    is_reference,
+    not_portable,
+    spot_of,
+)
+from podtui.manifest.validation import (
+    ACCOUNTS,
+    CLAIMS,
+    validate_pod,
+    validate_static,
+    written_empties,
+)
 from podtui.manifest.validation.errors import INVALID
 
 _log = logging.getLogger(__name__)
@@ -49,16 +72,13 @@ _log = logging.getLogger(__name__)
 NAME: Final[Path] = ("metadata", "name")
 MAX_TEXT: Final = 256 * 1024
 _NO_CLAIMS: Final = "create a PersistentVolumeClaim in the API, and name it in the volume"
-_NO_ACCOUNT: Final = (
-    "remove it; a pod that is created through the API can have a service account and its token"
-)
-_TOKEN: Final = ("serviceAccountToken",)
 _REMEDIES: Final = {
     "secrets": "put that Secret into the folder, or write its values into the manifest",
     "configmaps": "put that ConfigMap into the folder, or write its values into the manifest",
     "persistentvolumeclaims": _NO_CLAIMS,
-    "serviceaccounts": _NO_ACCOUNT,
 }
+_OF_THE_API: Final = (CLAIMS, *ACCOUNTS)
+_TOKEN_SUFFIX: Final = "token"
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?secret", re.IGNORECASE)
 _QUOTATION: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[*&][^\s*&]+')
 _QUOTING: Final = ("InvalidAlias", "InvalidYAML", "InvalidJSON", FURTHER_DOCUMENT)
@@ -69,14 +89,12 @@ Placed = tuple[Problem, Document]
 
 @dataclass(frozen=True, slots=True)
 class PodReading:
-    """``pod`` is set if at most missing ConfigMaps and Secrets prevent its use. ``referrer`` is the
-    pod if it refers to ConfigMaps and Secrets, whatever else prevents its use; ``needs`` are those
-    that it requires (departure 7)."""
+    """``pod`` is set if it can be used. ``references`` are the ConfigMaps and Secrets of the
+    problems that only a kubelet would refuse (departure 7)."""
 
     problems: tuple[Problem, ...]
     pod: v1.Pod | None = None
-    referrer: v1.Pod | None = None
-    needs: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
+    references: tuple[tuple[Problem, ObjectKey], ...] = ()
 
 
 def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
@@ -125,8 +143,13 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
     errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
     errors += written_empties(tree)
     problems += validation_problems(errors, document, problems, strict=strict)
+    if not strict:
+        relative = [*relative_host_paths(pod.spec, path)]
+        # Also instead of the error about ``..``: the fix removes it.
+        problems = [p for p in problems if p.path not in {each.path for each in relative}]
+        problems += relative
     no_effect = [
-        *no_effect_fields(pod),
+        *no_effect_fields(pod, strict=strict),
         *unscheduled_fields(tree["spec"], node_name),
         *missing_ports(pod),
     ]
@@ -140,21 +163,43 @@ def _with_references(
     """Return the reading, with its pod unless problems or the rules for static pods exclude it."""
     errors = validate_static(pod)
     if not strict:
-        # The claims of the API (departure 66).
-        errors = [error for error in errors if error.value != CLAIMS]
+        # The claims and accounts of the API (departures 14 and 66).
+        errors = [error for error in errors if error.value not in _OF_THE_API]
     refused = validation_problems(errors, document, problems)
+    if not strict:
+        refused = [not_portable(p) if is_reference(p.path, p.message) else p for p in refused]
+        refused = [replace(p, fix=p.fix or _remedy(p.message)) for p in refused]
+    problems = [*problems, *refused]
     good = all(p.severity is Severity.WARNING for p in problems)
-    if strict:
-        return PodReading((*problems, *refused), pod if good and not refused else None)
-    refused = [replace(p, fix=p.fix or _remedy(p.message)) for p in refused]
-    resolvable = [p for p in refused if is_reference(p.path, p.message)]
-    problems = [p if p.path[-1:] != _TOKEN else replace(p, fix=_NO_ACCOUNT) for p in problems]
-    return PodReading(
-        (*problems, *refused),
-        pod if good and len(resolvable) == len(refused) else None,
-        pod if resolvable else None,
-        references(pod).needed if resolvable else frozenset(),
-    )
+    keys = ((p, _referenced(pod, p)) for p in refused if p.code == NOT_PORTABLE)
+    references = tuple((problem, key) for problem, key in keys if key is not None)
+    if not good:
+        return PodReading(tuple(problems), None, references)
+    return PodReading(tuple(problems), pod if strict else _with_token(pod), references)
+
+
+def _referenced(pod: v1.Pod, problem: Problem) -> ObjectKey | None:
+    """Return the ConfigMap or Secret at the path of a problem, if the pod requires it."""
+    value: Any = pod
+    for step in problem.path:
+        try:
+            value = value[step] if isinstance(step, int) else getattr(value, step, None)
+        except (IndexError, TypeError):
+            return None
+    kind: DocumentKind = "Secret" if "secrets" in problem.message else "ConfigMap"
+    key: ObjectKey = (kind, pod.metadata.namespace, value if isinstance(value, str) else "")
+    return key if key in references(pod).needed else None
+
+
+def _with_token(pod: v1.Pod) -> v1.Pod:
+    """Return the pod with the token of the account that it names, or asks for."""
+    spec = pod.spec
+    account = spec.serviceAccountName or spec.serviceAccount
+    spec = msgspec.structs.replace(spec, serviceAccountName=account, serviceAccount=account)
+    wanted = spec.automountServiceAccountToken
+    if bool(account) if wanted is None else wanted:
+        spec = with_token_volume(spec, _TOKEN_SUFFIX)
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def _remedy(message: str) -> str:
@@ -170,7 +215,7 @@ def read_manifest(
     strict: bool = False,
     most: int | None = MAX_DIAGNOSTICS,
 ) -> ReadResult:
-    """Read one manifest: its first Pod, and its ConfigMaps and Secrets (kubelet.md §1.1, §1.3–1.5).
+    """Read one manifest: its Pods and its other objects (kubelet.md §1.1, §1.3–1.5).
 
     ``path`` is absolute, because it is part of the pod's identity. ``strict`` is ``kubeletStrict``:
     only the first document is read, as a Pod, and unknown fields are warnings. ``most`` limits the
@@ -218,28 +263,30 @@ def _read(
     path: str, data: bytes, *, node_name: str, strict: bool
 ) -> tuple[list[Placed], ReadResult]:
     contents = (
-        Contents(pod=read_document(data)) if strict else split_documents(read_documents(data))
+        Contents(pods=[read_document(data)]) if strict else split_documents(read_documents(data))
     )
     problems: list[Placed] = [(problem, Document(None)) for problem in contents.problems]
-    result = ReadResult()
-    if contents.pod is not None:
-        if not strict and (foreign := _foreign_pod(contents.pod, data)) is not None:
-            return [*problems, (foreign, Document(None))], result
-        reading = read_pod(contents.pod, path=path, node_name=node_name, strict=strict)
-        problems += ((problem, contents.pod) for problem in reading.problems)
-        result = _of_pod(reading, contents.pod)
-    read = _Objects()
-    for document, struct in contents.objects:
-        read.take(document, struct)
-    problems += read.problems
-    if not read.sound or (contents.pod is not None and not (result.pods or result.candidate)):
-        # A file is used as a whole or not at all.
-        result = replace(result, pods=(), candidate=None)
-        return problems, replace(result, present=frozenset(read.places))
-    objects = tuple(read.objects)
-    return problems, replace(
-        result, objects=objects, object_places=read.places, present=frozenset(read.places)
+    alone = len(contents.pods) == 1 and not contents.objects
+    if alone and not strict and (foreign := _foreign_pod(contents.pods[0], data)) is not None:
+        return [*problems, (foreign, Document(None))], ReadResult()
+    reading = _Reading(path, node_name, strict)
+    for document in contents.pods:
+        reading.take_pod(document)
+    for document, kind in contents.objects:
+        reading.take_object(document, kind)
+    problems += reading.problems
+    sound = all(problem.severity is not Severity.ERROR for problem, _ in problems)
+    result = ReadResult(
+        pod_places=tuple(reading.pod_places),
+        references=reading.references,
+        present=frozenset(key for key in reading.positions if key[0] not in ("Pod", "UID")),
+        positions=reading.positions,
+        items=(*reading.items, *map(_item_of, [*contents.former, *contents.others])),
     )
+    if sound:
+        # A file is used as a whole or not at all.
+        result = replace(result, pods=tuple(reading.pods), documents=tuple(reading.documents))
+    return problems, result
 
 
 def _foreign_pod(document: Document, data: bytes) -> Problem | None:
@@ -254,44 +301,96 @@ def _foreign_pod(document: Document, data: bytes) -> Problem | None:
     return template_in_pod(document)
 
 
-def _of_pod(reading: PodReading, document: Document) -> ReadResult:
-    result = ReadResult(
-        name_place=document.position(NAME),
-        places=write_places(document.keys, document.values),
-        referrer=reading.referrer,
-        needs=reading.needs,
-    )
-    if reading.pod is None:
-        return result
-    if any(p.severity is Severity.ERROR for p in reading.problems):
-        return replace(result, candidate=reading.pod)
-    return replace(result, pods=(reading.pod,))
-
-
 @dataclass(slots=True)
-class _Objects:
-    """The ConfigMaps and Secrets of one file, collected while it is read."""
+class _Reading:
+    """The pods and the other objects of one file, collected while it is read."""
 
-    objects: list[FolderObject] = field(default_factory=list[FolderObject])
-    places: dict[ObjectKey, Position] = field(default_factory=dict[ObjectKey, Position])
+    path: str
+    node_name: str
+    strict: bool
+    pods: list[v1.Pod] = field(default_factory=list[v1.Pod])
+    pod_places: list[str] = field(default_factory=list[str])
+    documents: list[FolderDocument] = field(default_factory=list[FolderDocument])
+    positions: dict[Claim, Position] = field(default_factory=dict[Claim, Position])
+    references: dict[Spot, ObjectKey] = field(default_factory=dict[Spot, ObjectKey])
+    items: list[ManifestObject] = field(default_factory=list[ManifestObject])
     problems: list[Placed] = field(default_factory=list[Placed])
 
-    def take(self, document: Document, struct: type[v1.ConfigMap] | type[v1.Secret]) -> None:
-        item, problems = read_object(document, struct)
-        self.problems += ((problem, document) for problem in problems)
-        if item is None:
-            return
-        key = object_key(item)
-        position = document.position(NAME) or (1, 1)
-        if key in self.places:
-            kind, namespace, name = key
-            message = f"{kind} {namespace}/{name} is already defined on line {self.places[key][0]}"
-            fix = "give it another name, or remove one of the two"
-            problem = Problem(code="DuplicateObject", message=message, path=NAME, fix=fix)
-            self.problems.append((problem, document))
-        self.places.setdefault(key, position)
-        self.objects.append(item)
+    def take_pod(self, document: Document) -> None:
+        reading = read_pod(document, path=self.path, node_name=self.node_name, strict=self.strict)
+        self.problems += ((problem, document) for problem in reading.problems)
+        places = write_places(document.keys, document.values)
+        self.pod_places.append(places)
+        for problem, key in reading.references:
+            self.references[spot_of(problem, document)] = key
+        item = _item_of(document)
+        if reading.pod is not None:
+            meta = reading.pod.metadata
+            position = document.position(NAME) or (1, 1)
+            item = msgspec.structs.replace(
+                item,
+                namespace=meta.namespace,
+                name=meta.name,
+                outcome=DocumentOutcome.RUNS,
+                uid=meta.uid,
+                places=places,
+            )
+            if ("Pod", meta.namespace, meta.name) in self.positions:
+                self._duplicate(document, ("Pod", meta.namespace, meta.name))
+            self.positions.setdefault(("Pod", meta.namespace, meta.name), position)
+            self.positions.setdefault(("UID", "", meta.uid), position)
+            self.pods.append(reading.pod)
+        self.items.append(item)
 
-    @property
-    def sound(self) -> bool:
-        return all(problem.severity is not Severity.ERROR for problem, _ in self.problems)
+    def take_object(self, document: Document, kind: Kind) -> None:
+        read, problems = read_object(document, kind)
+        self.problems += ((problem, document) for problem in problems)
+        item = _item_of(document)
+        if read is not None:
+            kind_name, namespace, name = read.key
+            item = msgspec.structs.replace(
+                item,
+                kind=kind_name,
+                namespace=namespace,
+                name=name,
+                outcome=DocumentOutcome.APPLIED,
+            )
+            if read.key not in self.positions:
+                self.positions[read.key] = read.position
+                self.documents.append(read)
+            elif any(
+                other.key == read.key and other.configuration != read.configuration
+                for other in self.documents
+            ):
+                self._duplicate(document, read.key)
+        self.items.append(item)
+
+    def _duplicate(self, document: Document, key: Claim) -> None:
+        kind, namespace, name = key
+        named = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        message = f"{named} is already defined on line {self.positions[key][0]}"
+        fix = "give it another name, or remove one of the two"
+        problem = Problem(code="DuplicateObject", message=message, path=NAME, fix=fix)
+        self.problems.append((problem, document))
+
+
+def _item_of(document: Document) -> ManifestObject:
+    """Return the entry of a document in the summary of its file."""
+    value: object = document.value
+    tree = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    written: object = tree.get("metadata")
+    metadata = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
+    line, _ = document.position(()) or (1, 1)
+
+    def text(holder: dict[str, Any], name: str) -> str:
+        found: object = holder.get(name)
+        return printable(found, 253) if isinstance(found, str) else ""
+
+    return ManifestObject(
+        apiVersion=text(tree, "apiVersion"),
+        kind=text(tree, "kind"),
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
+        line=line,
+        outcome=DocumentOutcome.IGNORED,
+    )

@@ -23,6 +23,8 @@ FURTHER_DOCUMENT: Final = "FurtherDocument"
 """The code of problems about text that is not read, and about pods in it that do not run."""
 OTHER_OBJECT: Final = "OtherObject"
 """The code of problems about objects that no pod needs to run, and that are not read."""
+NOT_ENFORCED: Final = "NotEnforced"
+"""The code of warnings that nothing acts on objects of a kind, whatever they state."""
 MAX_CHARACTERS: Final = 2 * MAX_BYTES
 
 _UTF_16: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from podtui.api import v1
 from podtui.api.local import (
     Diagnostic,
+    DocumentOutcome,
     Manifest,
+    ManifestObject,
     ManifestSpec,
     ManifestState,
     ManifestStatus,
     Severity,
+    summary_text,
 )
-from podtui.manifest.document import Position
+from podtui.manifest.document import NOT_ENFORCED
 from podtui.manifest.listing import Stamp, shown_path
-from podtui.manifest.objects import FolderObject, object_key
-from podtui.manifest.result import ReadResult
-
-Claim = tuple[str, str, str]
-"""Something that only one file may provide: a kind with namespace and name, or a UID."""
+from podtui.manifest.objects import Claim, FolderDocument, Tree
+from podtui.manifest.result import MISSING_OBJECT, ReadResult
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,26 +40,30 @@ class File:
     digest: bytes = b""
     result: ReadResult | None = None
     ignored: str = ""
-    raw: v1.Pod | None = None
-    """The accepted pod as read; ``good`` is the same pod with ``config.seen``."""
-    good: v1.Pod | None = None
-    objects: tuple[FolderObject, ...] = ()
-    """The ConfigMaps and Secrets of the file's last good version."""
+    raw: tuple[v1.Pod, ...] = ()
+    """The accepted pods as read; ``good`` are the same pods with ``config.seen``."""
+    good: tuple[v1.Pod, ...] = ()
+    documents: tuple[FolderDocument, ...] = ()
+    """The other objects of the file's last good version."""
+    before: tuple[tuple[v1.Pod, ...], tuple[FolderDocument, ...]] = ((), ())
+    """The pods and the other objects of the last good version before this one."""
+    refusals: tuple[Diagnostic, ...] = ()
+    """The API server's errors about the content of this version."""
     drawn: tuple[tuple[object, ...], Manifest] | None = None
     """The cached record, and the values it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The evaluated state of a file. ``pod`` is the pod to run; for an invalid file, that of its
-    last good version. For a duplicate, ``conflict`` is the reason why another file has
-    precedence."""
+    """The evaluated state of a file. ``pods`` are the pods to run, ``documents`` the objects to
+    apply; for an invalid file, those of its last good version. For a duplicate, ``conflict`` is
+    the reason why another file has precedence."""
 
     file: File
     state: ManifestState
     result: ReadResult
-    pod: v1.Pod | None = None
-    objects: tuple[FolderObject, ...] = ()
+    pods: tuple[v1.Pod, ...] = ()
+    documents: tuple[FolderDocument, ...] = ()
     conflict: str = ""
 
 
@@ -71,27 +78,29 @@ def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
     return f"{position}{first.text}{more}"
 
 
-def claims_of(entry: FileState) -> Iterator[Claim]:
-    """Yield what this file provides and no other file may provide as well."""
-    if entry.pod is not None:
-        meta = entry.pod.metadata
-        yield "Pod", meta.namespace, meta.name
-        yield "UID", "", meta.uid
-    for item in entry.objects:
-        yield object_key(item)
+def claims_of(entry: FileState) -> Iterator[tuple[Claim, Tree | None]]:
+    """Yield what this file provides and no other file may provide as well, unless with the same
+    configuration."""
+    for pod in entry.pods:
+        meta = pod.metadata
+        yield ("Pod", meta.namespace, meta.name), None
+        yield ("UID", "", meta.uid), None
+    for document in entry.documents:
+        yield document.key, document.configuration
 
 
 def _claim_text(claim: Claim) -> str:
     kind, namespace, name = claim
-    return f'the UID "{name}"' if kind == "UID" else f"{kind} {namespace}/{name}"
+    if kind == "UID":
+        return f'the UID "{name}"'
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 
 def as_duplicate(entry: FileState, claim: Claim, other_file: str, *, strict: bool) -> FileState:
     """Mark a file as a duplicate, because ``other_file`` already has its claim."""
     result = entry.result
     this_file, other_file = shown_path(entry.file.name), shown_path(other_file)
-    places: Mapping[Claim, Position] = {**result.object_places}
-    line, column = places.get(claim, result.name_place) or (None, None)
+    line, column = result.positions.get(claim) or (None, None)
     why = "its name sorts last" if strict else "it is older"
     diagnostic = Diagnostic(
         severity=Severity.ERROR,
@@ -120,21 +129,67 @@ def _message(entry: FileState) -> str:
         case ManifestState.DUPLICATE:
             return entry.conflict
         case ManifestState.LAST_GOOD:
-            verb = "keeps running" if entry.pod is not None else "is still used"
+            verb = "keeps running" if entry.pods else "is still used"
             return f"the previous version {verb}; {first_error(result.diagnostics)}"
         case ManifestState.INVALID:
             return first_error(result.diagnostics)
         case ManifestState.ACCEPTED:
-            return ", ".join(_claim_text(object_key(item)) for item in entry.objects)
+            items = _summary(entry)
+            pod_alone = len(items) == 1 and bool(items[0].uid)
+            return "" if pod_alone else summary_text(items)
+
+
+def _summary(entry: FileState) -> tuple[ManifestObject, ...]:
+    """Return the documents of a file with what becomes of each."""
+    findings = entry.result.diagnostics
+    starts = sorted(item.line for item in entry.result.items)
+    items: list[ManifestObject] = []
+    for item in entry.result.items:
+        position = bisect_right(starts, item.line)
+        end = starts[position] if position < len(starts) else None
+        own = [
+            d
+            for d in findings
+            if d.line is not None and item.line <= d.line and (end is None or d.line < end)
+        ]
+        outcome, message = _outcome(item, own, entry)
+        items.append(msgspec.structs.replace(item, outcome=outcome, message=message))
+    return tuple(items)
+
+
+def _outcome(
+    item: ManifestObject, findings: list[Diagnostic], entry: FileState
+) -> tuple[DocumentOutcome, str]:
+    errors = [d for d in findings if d.severity is Severity.ERROR]
+    if errors:
+        return DocumentOutcome.REFUSED, errors[0].text
+    if item.outcome is DocumentOutcome.IGNORED:
+        return DocumentOutcome.IGNORED, next((d.text for d in findings), "")
+    if entry.state is ManifestState.DUPLICATE:
+        return DocumentOutcome.WAITS, entry.conflict
+    if entry.state is not ManifestState.ACCEPTED:
+        return DocumentOutcome.WAITS, "another document of the file has errors"
+    if item.uid:
+        missing = next((d.text for d in findings if d.code == MISSING_OBJECT), "")
+        return DocumentOutcome.RUNS, missing
+    idle = next((d.text for d in findings if d.code == NOT_ENFORCED), "")
+    return (DocumentOutcome.NO_EFFECT if idle else DocumentOutcome.APPLIED), idle
 
 
 def record_of(entry: FileState) -> Manifest:
     """Return the file's record; the identical object as last time if it is equal."""
-    file, pod = entry.file, entry.pod
-    basis = (entry.state, file.result, file.ignored, entry.result.diagnostics, pod, entry.conflict)
+    file = entry.file
+    basis = (
+        entry.state,
+        file.result,
+        file.ignored,
+        entry.result.diagnostics,
+        entry.pods,
+        entry.conflict,
+    )
     if file.drawn is not None and _same(file.drawn[0], basis):
         return file.drawn[1]
-    meta = pod.metadata if pod is not None else v1.ObjectMeta()
+    meta = entry.pods[0].metadata if entry.pods else v1.ObjectMeta()
     manifest = Manifest(
         metadata=v1.ObjectMeta(name=shown_path(file.name)),
         spec=ManifestSpec(path=file.path, text=entry.result.text),
@@ -147,6 +202,7 @@ def record_of(entry: FileState) -> Manifest:
             places=entry.result.places,
             diagnostics=entry.result.diagnostics,
             fix=entry.result.fix,
+            objects=_summary(entry),
         ),
     )
     file.drawn = (basis, manifest)

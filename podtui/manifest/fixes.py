@@ -18,9 +18,10 @@ from podtui.api.places import FieldPlace, field_path
 from podtui.editing.edits import EditError, apply_edits, edits_between
 from podtui.editing.findings import is_better, kind_of
 from podtui.editing.source import MAX_TEXT, Source
+from podtui.manifest.conversions import conversion
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import Document, Path, UnreadableText
-from podtui.manifest.reader import expand_lists, read_document, read_documents
+from podtui.manifest.reader import FORMER_VERSION, expand_lists, read_document, read_documents
 from podtui.manifest.result import ReadResult
 
 
@@ -229,7 +230,7 @@ def _fixes(state: _State) -> _Fixes:
             for d in state.result.diagnostics
             if (starts[index] if index else (1, 1)) <= (d.line or 1, d.column or 1) < end
         ]
-        fixes |= mechanical_edits(diagnostics, Source(text, _places(document)))
+        fixes |= mechanical_edits(diagnostics, Source(text, _places(document)), document.value)
     return fixes
 
 
@@ -279,15 +280,18 @@ def _scalars(value: object, gone: Sequence[Path]) -> Counter[str]:
 # --- the edits of one finding
 
 
-def mechanical_edits(diagnostics: Iterable[Diagnostic], source: Source) -> _Fixes:
-    """Return the edits for each diagnostic with a mechanical fix.
+def mechanical_edits(
+    diagnostics: Iterable[Diagnostic], source: Source, tree: object = None
+) -> _Fixes:
+    """Return the edits for each diagnostic with a mechanical fix; ``tree`` is the document.
 
     If two diagnostics change the same place, the first one wins.
     """
     edits_by_diagnostic: _Fixes = {}
     taken: set[tuple[int, int]] = set()
     for diagnostic in diagnostics:
-        edits = tuple(_edits(diagnostic, source))
+        former = diagnostic.code == FORMER_VERSION
+        edits = conversion(tree, source) if former else tuple(_edits(diagnostic, source))
         places = {(edit.line, edit.column) for edit in edits}
         if edits and not places & taken:
             edits_by_diagnostic[diagnostic] = edits

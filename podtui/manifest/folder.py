@@ -24,6 +24,7 @@ from podtui.clock import Clock
 from podtui.manifest.fixes import read_with_fix
 from podtui.manifest.folder_state import Folder, FolderState
 from podtui.manifest.identity import from_record, seen_text
+from podtui.manifest.kustomize import read_kustomization, used_names, without_used
 from podtui.manifest.listing import (
     FolderStamp,
     Listed,
@@ -37,6 +38,7 @@ from podtui.manifest.listing import (
     read_file,
     shown_path,
 )
+from podtui.manifest.objects import FolderDocument
 from podtui.manifest.preview import Preview, read_preview, why_no_manifest
 from podtui.manifest.result import ReadResult
 from podtui.manifest.watch import ADDED, MODIFIED, FolderChanges, FolderWatch
@@ -51,6 +53,8 @@ GONE_EDITED_SECONDS: Final = 0.25
 RECHECK_SECONDS: Final = 0.05
 """A file that vanished while it was read is read again after this long."""
 POLL_SECONDS: Final = 1.0
+SUBFOLDER_SECONDS: Final = 2.0
+"""Changes in subfolders are found after this long: the watch reports those of the folder only."""
 _BATCH: Final = 32
 
 
@@ -84,7 +88,7 @@ class ManifestFolder:
     """Reads ``path``, a folder or a single file, and follows its changes.
 
     ``last_good`` are records of an earlier run by manifest path: a file that is invalid when the
-    agent starts keeps its earlier pod (departure 1). ``strict`` is ``kubeletStrict``.
+    agent starts keeps its earlier pods (departure 1). ``strict`` is ``kubeletStrict``.
     """
 
     def __init__(
@@ -94,7 +98,7 @@ class ManifestFolder:
         node_name: str,
         clock: Clock,
         strict: bool = False,
-        last_good: Mapping[str, Pod] | None = None,
+        last_good: Mapping[str, tuple[Pod, ...]] | None = None,
         full_list_seconds: float = 20.0,
     ) -> None:
         self._path = os.path.abspath(path)
@@ -102,15 +106,22 @@ class ManifestFolder:
         self._clock = clock
         self._strict = strict
         self._full_seconds = full_list_seconds
-        previous = {name: from_record(pod) for name, pod in (last_good or {}).items()}
+        previous = {name: tuple(map(from_record, pods)) for name, pods in (last_good or {}).items()}
         self._state = FolderState(strict=strict, previous=previous)
         self._scans = 0
+        self._reconsider = False
+        """True if the state changed without a change of a file."""
         self._single = False
         self._around: set[str] = set()
         """All names of the last listing; ``_hidden`` and ``_links`` are the hidden names and the
         links among them."""
         self._hidden: set[str] = set()
         self._links: set[str] = set()
+        self._subfolders: set[str] = set()
+        """The names below which something may change without an event: subfolders, and the
+        kustomization of the folder itself."""
+        self._used: dict[str, str] = {}
+        """The names that kustomizations use, with the name of that which uses each."""
         # Names that must be looked at again although no event will report them: files that are
         # being written, missing files that may return (since when), and files to read once more (at
         # what time). Each scan checks them and updates `_deadlines`, which wake `_rest`.
@@ -134,6 +145,8 @@ class ManifestFolder:
                     next_full = now + self._full_seconds
                 listing = await self._list(watch, changes, full=full)
                 self._deadlines = [next_full]
+                if self._subfolders:
+                    self._deadlines.append(now + SUBFOLDER_SECONDS)
                 await self._scan(listing, changes.names, full=full)
                 folder = self._state.folder(seen_text(self._clock.now()), listing.error)
                 # `FolderState.folder` returns the same object if nothing changed.
@@ -143,6 +156,13 @@ class ManifestFolder:
                 changes = await self._rest(watch, listing.folder)
         finally:
             watch.close()
+
+    def refuse(
+        self, name: str, documents: tuple[FolderDocument, ...], errors: tuple[Diagnostic, ...]
+    ) -> None:
+        """Record the API's errors about the documents of a file; none if it accepts them now."""
+        self._state.refuse(name, documents, errors)
+        self._reconsider = True
 
     async def preview(self, name: str, data: bytes | None) -> Preview:
         """Return the folder as if the file ``name`` had the content ``data``, or did not exist
@@ -174,7 +194,8 @@ class ManifestFolder:
         if full or changes.lost:
             listing = await self._list_all()
         else:
-            names = {*changes.names, *self._deleted, *self._unsettled, *self._recheck, *self._links}
+            names = {*changes.names, *self._deleted, *self._unsettled, *self._recheck}
+            names |= self._links | self._subfolders
             listing = await asyncio.to_thread(list_names, self._path, names, strict=self._strict)
         # Watch first, then list, so that no change is missed between the two.
         while watch.follow(listing.folder, single=listing.single):
@@ -182,7 +203,10 @@ class ManifestFolder:
         if listing.folder is not None:
             self._single = listing.single
         self._note(listing)
-        return listing
+        if self._strict or listing.single or not self._subfolders:
+            return listing
+        self._used = await asyncio.to_thread(used_names, self._path)
+        return without_used(listing, self._used)
 
     async def _list_all(self) -> Listing:
         return await asyncio.to_thread(list_path, self._path, strict=self._strict)
@@ -190,14 +214,17 @@ class ManifestFolder:
     def _note(self, listing: Listing) -> None:
         """Update the names of the folder."""
         links = {name for name, listed in listing.files.items() if listed.link}
+        below = {name for name, listed in listing.files.items() if listed.folder or listed.rendered}
         if listing.checked is None:
             self._around = {*listing.files, *listing.hidden}
             self._hidden, self._links = set(listing.hidden), links
+            self._subfolders = below
             return
         for names, current in (
             (self._around, listing.files.keys() | listing.hidden),
             (self._hidden, listing.hidden),
             (self._links, links),
+            (self._subfolders, below),
         ):
             names -= listing.checked
             names |= current
@@ -206,7 +233,8 @@ class ManifestFolder:
         """Wait for a change or for the next deadline."""
         while True:
             left = min(self._deadlines) - self._clock.monotonic()
-            if left <= 0:
+            if left <= 0 or self._reconsider:
+                self._reconsider = False
                 return FolderChanges()
             changes = await watch.wait(min(left, POLL_SECONDS))
             if changes is not None:
@@ -318,7 +346,18 @@ class ManifestFolder:
         return self._clock.now().timestamp() - stamp.mtime_ns / 1e9
 
     def _read_batch(self, batch: list[Listed]) -> list[_Read]:
-        return [self._read(listed.name, listed.stamp) for listed in batch]
+        return [
+            self._render(listed.name, listed.stamp)
+            if listed.rendered
+            else self._read(listed.name, listed.stamp)
+            for listed in batch
+        ]
+
+    def _render(self, name: str, stamp: Stamp | None) -> _Read:
+        result = read_kustomization(self._file_path(name), node_name=self._node_name)
+        # The stamp of the whole tree stands for the content: the output is not kept.
+        digest = hashlib.blake2b(repr((stamp, result.invalid)).encode(), digest_size=16).digest()
+        return _Read(name, stamp, digest, result)
 
     def _read(self, name: str, listed: Stamp | None) -> _Read:
         path = self._file_path(name)

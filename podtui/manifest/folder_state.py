@@ -17,19 +17,19 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from podtui.api import names, v1
-from podtui.api.local import Manifest, ManifestState
+from podtui.api.local import Diagnostic, Manifest, ManifestState
 from podtui.api.v1 import ConfigMap, Pod, Secret
-from podtui.manifest.file_state import Claim, File, FileState, as_duplicate, claims_of, record_of
+from podtui.manifest.file_state import File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.identity import with_seen
 from podtui.manifest.listing import Stamp
-from podtui.manifest.objects import ObjectKey, object_key
+from podtui.manifest.objects import Claim, FolderDocument, Tree
 from podtui.manifest.result import (
     ReadResult,
-    accept_if_complete,
     kept_immutable,
     missing_keys,
     name_missing,
     object_keys,
+    refused,
 )
 
 
@@ -40,7 +40,8 @@ class Folder:
     ``pods`` are the pods to run by UID, defaulted, identified and valid, including the last good
     version of an invalid file. ``manifests`` has one record per file, including ignored ones, by
     file name. ``error`` is set if the folder cannot be read; ``pods`` are then the last known ones.
-    ``config_maps`` and ``secrets`` are those of the folder (departure 7), by (namespace, name).
+    ``config_maps`` and ``secrets`` are those of the folder (departure 7), by (namespace, name);
+    ``documents`` are all objects that are not pods, by file name.
     """
 
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
@@ -50,6 +51,9 @@ class Folder:
         default_factory=dict[tuple[str, str], ConfigMap]
     )
     secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict[tuple[str, str], Secret])
+    documents: Mapping[str, tuple[FolderDocument, ...]] = field(
+        default_factory=dict[str, tuple[FolderDocument, ...]]
+    )
 
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -60,7 +64,7 @@ _Object = TypeVar("_Object", v1.ConfigMap, v1.Secret)
 class FolderState:
     """The files by name. ``previous`` are the pods of an earlier run, by manifest path."""
 
-    def __init__(self, *, strict: bool, previous: Mapping[str, v1.Pod]) -> None:
+    def __init__(self, *, strict: bool, previous: Mapping[str, tuple[v1.Pod, ...]]) -> None:
         self._strict = strict
         self._previous = dict(previous)
         self._files: dict[str, File] = {}
@@ -75,10 +79,10 @@ class FolderState:
         # Indexes that find the files affected by a change without a walk over all files: the
         # objects that a file provides, the keys of their data, the objects that its pod refers to,
         # the names that only one file may have, and the UID of its good pod.
-        self._objects: FileIndex[ObjectKey] = FileIndex()
-        self._object_keys: FileIndex[tuple[ObjectKey, str]] = FileIndex()
-        self._needs: FileIndex[ObjectKey] = FileIndex()
-        self._present: FileIndex[ObjectKey] = FileIndex()
+        self._objects: FileIndex[Claim] = FileIndex()
+        self._object_keys: FileIndex[tuple[Claim, str]] = FileIndex()
+        self._needs: FileIndex[Claim] = FileIndex()
+        self._present: FileIndex[Claim] = FileIndex()
         """The objects of all files, also of those that cannot be used."""
         self._unmet: set[str] = set()
         """The files that need objects which the folder does not have."""
@@ -112,10 +116,30 @@ class FolderState:
     ) -> None:
         """Record the content of a file; ``scan`` is the number of the scan of the folder."""
         file = self._file(name, path, scan, stamp.mtime_ns)
-        result = kept_immutable(file.objects, result, path)
+        result = kept_immutable(file.documents, result, path)
         file.stamp, file.digest, file.result, file.ignored = stamp, digest, result, ""
-        if result.sound or self._strict:
-            file.objects = result.objects
+        file.refusals = ()
+        if not result.invalid or self._strict:
+            file.before = (file.good, file.documents)
+            file.documents = result.documents
+        self._enter(name, file)
+
+    def refuse(
+        self, name: str, documents: tuple[FolderDocument, ...], errors: tuple[Diagnostic, ...]
+    ) -> None:
+        """Record the API's errors about the documents of a file; none if it accepts them now. A
+        refused file keeps its version before."""
+        file = self._files.get(name)
+        if file is None or file.result is None or file.result.documents is not documents:
+            return
+        if file.refusals == errors:
+            return
+        if errors and not file.refusals:
+            file.good, file.documents = file.before
+            file.raw = ()
+        elif not errors:
+            file.documents = file.result.documents
+        file.refusals = errors
         self._enter(name, file)
 
     def touched(self, name: str, stamp: Stamp) -> None:
@@ -138,21 +162,22 @@ class FolderState:
     def drop_invalid(self) -> None:
         """Drop the last good versions of invalid files, as a kubelet does on a full list."""
         for name, file in self._files.items():
-            if file.good is not None and file.result is not None and file.result.invalid:
-                file.good = file.raw = None
+            if file.good and file.result is not None and file.result.invalid:
+                file.good = file.raw = ()
                 self._changed.add(name)
 
     def _file(self, name: str, path: str, scan: int, mtime_ns: int) -> File:
         file = self._files.get(name)
         if file is None or file.ignored:
-            before = self._previous.pop(path, None)
+            before = self._previous.pop(path, ())
             # A pod that ran before this agent started has precedence.
-            first = -1 if before is not None else scan
+            first = -1 if before else scan
             file = File(name=name, path=path, first_scan=first, first_mtime=mtime_ns, good=before)
-            seen = before.metadata.annotations.get(names.CONFIG_SEEN) if before else None
-            if before is not None and seen is not None:
-                self._seen.setdefault(before.metadata.uid, seen)
-                self._uids.put(name, (before.metadata.uid,))
+            for pod in before:
+                seen = pod.metadata.annotations.get(names.CONFIG_SEEN)
+                if seen is not None:
+                    self._seen.setdefault(pod.metadata.uid, seen)
+            self._uids.put(name, [pod.metadata.uid for pod in before])
             self._files[name] = file
         return file
 
@@ -160,12 +185,11 @@ class FolderState:
         """Mark the files affected by a file's new content: itself and those that need its
         objects."""
         result = (file.result if file is not None else None) or ReadResult()
-        objects = frozenset(map(object_key, file.objects if file is not None else ()))
+        documents = file.documents if file is not None else ()
+        objects = frozenset(document.key for document in documents)
         before = self._objects.put(name, objects)
         pairs = frozenset(
-            (object_key(item), key)
-            for item in (file.objects if file is not None else ())
-            for key in object_keys(item)
+            (document.key, key) for document in documents for key in object_keys(document.item)
         )
         # Objects that appeared or disappeared, and objects with other keys.
         changed = {key for key, _ in self._object_keys.put(name, pairs) ^ pairs} | before ^ objects
@@ -186,6 +210,7 @@ class FolderState:
         last = self._folder
         manifests, pods = last.manifests, last.pods
         config_maps, secrets = last.config_maps, last.secrets
+        documents = last.documents
         if self._changed:
             # Claims connect files: if A and B share a name, and B and C share a UID, then a change
             # of A decides whether B, and so C, is a duplicate. All connected files are resolved
@@ -210,7 +235,8 @@ class FolderState:
                 config_maps, _objects(gone, v1.ConfigMap), _objects(states, v1.ConfigMap)
             )
             secrets = _changed(secrets, _objects(gone, v1.Secret), _objects(states, v1.Secret))
-        folder = Folder(pods, manifests, error, config_maps, secrets)
+            documents = _changed(documents, _documents(gone), _documents(states))
+        folder = Folder(pods, manifests, error, config_maps, secrets, documents)
         if error != last.error or any(
             new is not old
             for new, old in (
@@ -218,6 +244,7 @@ class FolderState:
                 (pods, last.pods),
                 (config_maps, last.config_maps),
                 (secrets, last.secrets),
+                (documents, last.documents),
             )
         ):
             self._folder = folder
@@ -252,8 +279,8 @@ class FolderState:
                 self._unmet.discard(name)
             else:
                 state = self._states[name] = self._state_of(file, moment)
-                claims = tuple(claims_of(state))
-                uids = (file.good.metadata.uid,) if file.good is not None else ()
+                claims = tuple(claim for claim, _ in claims_of(state))
+                uids = tuple(pod.metadata.uid for pod in file.good)
             released |= self._uids.put(name, uids)
             for claim in self._claims.put(name, claims):
                 related.update(self._claims.names(claim))
@@ -266,36 +293,36 @@ class FolderState:
         self._unmet.discard(file.name)
         if file.result is None:
             return FileState(file, ManifestState.IGNORED, ReadResult())
-        available = [key for key in file.result.needs if self._objects.names(key)]
-        result = accept_if_complete(file.result, available)
-        if result.referrer is not None and not result.pods:
+        result = file.result
+        if file.refusals:
+            result = refused(result, file.refusals)
+        available = [key for key in result.needs if self._objects.names(key)]
+        if len(available) < len(result.needs):
             self._unmet.add(file.name)
             result = name_missing(result, self._objects.keys(), self._present.first_names())
-        elif available:
+        if available:
             result = missing_keys(result, self._available_objects(available))
-        if result.pods:
-            pod = result.pods[0]
-            # `raw` is the pod as read, `good` the same with ``config.seen``. A file whose comments
-            # alone changed keeps the identical pod.
-            if file.good is None or pod != file.raw:
-                seen = self._seen.setdefault(pod.metadata.uid, moment)
-                file.raw, file.good = pod, with_seen(pod, seen)
-            return FileState(file, ManifestState.ACCEPTED, result, file.good, file.objects)
-        # A valid file without a pod, for example one of ConfigMaps only: its earlier pod ends.
         if not result.invalid:
-            file.good = file.raw = None
-            return FileState(file, ManifestState.ACCEPTED, result, objects=file.objects)
+            # `raw` are the pods as read, `good` the same with ``config.seen``. A file whose
+            # comments alone changed keeps the identical pods.
+            if result.pods != file.raw or len(file.good) != len(file.raw):
+                file.good = tuple(
+                    with_seen(pod, self._seen.setdefault(pod.metadata.uid, moment))
+                    for pod in result.pods
+                )
+                file.raw = result.pods
+            return FileState(file, ManifestState.ACCEPTED, result, file.good, file.documents)
         # In strict mode, the next full list drops `good` (`drop_invalid`).
-        if file.good is not None or (file.objects and not result.sound):
-            return FileState(file, ManifestState.LAST_GOOD, result, file.good, file.objects)
-        return FileState(file, ManifestState.INVALID, result, objects=file.objects)
+        if file.good or file.documents:
+            return FileState(file, ManifestState.LAST_GOOD, result, file.good, file.documents)
+        return FileState(file, ManifestState.INVALID, result)
 
-    def _available_objects(self, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, frozenset[str]]:
+    def _available_objects(self, wanted: Iterable[Claim]) -> dict[Claim, frozenset[str]]:
         """Return the keys of each wanted object, from all files that have it."""
-        held: dict[ObjectKey, frozenset[str]] = {}
+        held: dict[Claim, frozenset[str]] = {}
         for key in wanted:
             files = (self._files[name] for name in self._objects.names(key))
-            items = (item for file in files for item in file.objects if object_key(item) == key)
+            items = (d.item for file in files for d in file.documents if d.key == key)
             held[key] = frozenset[str]().union(*map(object_keys, items))
         return held
 
@@ -309,33 +336,51 @@ class FolderState:
             states = sorted(
                 states, key=lambda s: (s.file.first_scan, s.file.first_mtime, s.file.name)
             )
-        held: dict[Claim, str] = {}
+        held: dict[Claim, tuple[str, Tree | None]] = {}
         settled: list[FileState] = []
         for state in states:
-            claims = tuple(claims_of(state))
-            taken = next((claim for claim in claims if claim in held), None)
+            claims = dict(claims_of(state))
+            # Two files may have the same object, such as a namespace, if they agree on it.
+            taken = next(
+                (
+                    claim
+                    for claim, configuration in claims.items()
+                    if claim in held and (configuration is None or held[claim][1] != configuration)
+                ),
+                None,
+            )
             if taken is None:
-                held.update(dict.fromkeys(claims, state.file.name))
+                for claim, configuration in claims.items():
+                    held.setdefault(claim, (state.file.name, configuration))
             else:
-                state = as_duplicate(state, taken, held[taken], strict=self._strict)
+                state = as_duplicate(state, taken, held[taken][0], strict=self._strict)
             settled.append(state)
         return settled
 
 
 def _pods(states: Iterable[FileState]) -> dict[str, v1.Pod]:
     """Return the pods to run, by UID."""
-    kept = (s.pod for s in states if s.state is not ManifestState.DUPLICATE)
-    return {pod.metadata.uid: pod for pod in kept if pod is not None}
+    kept = (s.pods for s in states if s.state is not ManifestState.DUPLICATE)
+    return {pod.metadata.uid: pod for pods in kept for pod in pods}
+
+
+def _documents(states: Iterable[FileState]) -> dict[str, tuple[FolderDocument, ...]]:
+    """Return the objects to apply, by file name."""
+    return {
+        state.file.name: state.documents
+        for state in states
+        if state.documents and state.state is not ManifestState.DUPLICATE
+    }
 
 
 def _objects(states: Iterable[FileState], kind: type[_Object]) -> dict[tuple[str, str], _Object]:
     """Return the ConfigMaps or Secrets to use, by namespace and name."""
     return {
-        (item.metadata.namespace, item.metadata.name): item
+        (document.item.metadata.namespace, document.item.metadata.name): document.item
         for state in states
         if state.state is not ManifestState.DUPLICATE
-        for item in state.objects
-        if isinstance(item, kind)
+        for document in state.documents
+        if isinstance(document.item, kind)
     }
 
 

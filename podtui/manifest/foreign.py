@@ -12,52 +12,38 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from podtui.manifest.document import Document, Path, Position, Problem, position_at, printable
+from podtui.manifest.kinds import KINDS
 from podtui.text.nearest import closest, meant
 
 CODE: Final = "NotAPod"
 _POD_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec")
 _LIKE_A_POD_FIELD: Final = 0.85
-_KINDS_READ: Final = ("Pod", "ConfigMap", "Secret", "List")
+_KINDS_READ: Final = ("Pod", "List", *KINDS)
+_GROUPS: Final = frozenset(kind.api_version.rpartition("/")[0] for kind in KINDS.values())
+_HOLDS: Final = "the folder holds the objects that 'kubectl api-resources' lists"
 _CORE: Final = re.compile(r"/?[vV]?[0-9][A-Za-z0-9.]*")
 """Versions of the core group, valid ones and misspelt ones."""
 _MOST_KEYS: Final = 100
 _MOVE_OUT: Final = "move it out of the folder"
-_HELM: Final = "run 'helm template NAME CHART' and put the Pods that it prints into the folder"
+_HELM: Final = "run 'helm template NAME CHART' and put what it prints into the folder"
 _RENDER: Final = "render it first, and put the result into the folder"
-_KUSTOMIZE: Final = "run 'kubectl kustomize FOLDER' and put the Pods that it prints into the folder"
-_TEMPLATES: Final = {
-    **dict.fromkeys(
-        "Deployment ReplicaSet StatefulSet DaemonSet Job ReplicationController".split(),
-        "spec.template",
-    ),
-    "CronJob": "spec.jobTemplate.spec.template",
-    "PodTemplate": "template",
-}
-"""For each kind that makes pods: the path of its pod template."""
-
-_USE_HOST_PORT: Final = (
+_KUSTOMIZE: Final = "run 'kubectl kustomize FOLDER' and put what it prints into the folder"
+_RUN_PODS: Final = frozenset(
+    """DeploymentConfig PodTemplate Rollout Workflow CronWorkflow TFJob PyTorchJob RayCluster
+    CloneSet""".split()
+)
+"""Kinds of other APIs whose objects make pods."""
+_ROUTE: Final = (
     "give the container's port a hostPort, or run 'podtui port-forward POD PORT'; "
 ) + _MOVE_OUT
-_ACCOUNT: Final = f"a static pod has no service account; use it with API pods; {_MOVE_OUT}"
-_CREATE: Final = f"create it over the API, with 'kubectl apply -f FILE'; {_MOVE_OUT}"
-_API_KINDS: Final = frozenset(
-    """ClusterRole ClusterRoleBinding CronJob DaemonSet Deployment Endpoints EndpointSlice
-    HorizontalPodAutoscaler Ingress IngressClass Job LimitRange Namespace NetworkPolicy
-    PersistentVolume PersistentVolumeClaim PodDisruptionBudget PriorityClass ReplicaSet
-    ReplicationController ResourceQuota Role RoleBinding RuntimeClass Service ServiceAccount
-    StatefulSet StorageClass""".split()
-)
-"""Kinds that the API serves, and that are not read from the folder."""
 _ADVICE: Final = {
-    "Service": _USE_HOST_PORT,
-    "Ingress": _USE_HOST_PORT,
-    "Gateway": _USE_HOST_PORT,
-    "HTTPRoute": _USE_HOST_PORT,
-    "Namespace": f"a Pod needs metadata.namespace only; {_MOVE_OUT}",
-    "ServiceAccount": _ACCOUNT,
+    "Gateway": _ROUTE,
+    "HTTPRoute": _ROUTE,
+    "CustomResourceDefinition": "podtui serves no custom resources",
+    "PodSecurityPolicy": f"{_MOVE_OUT}: Kubernetes removed this kind in v1.25",
     **{
-        f"{kind}List": f"write kind: List, and apiVersion: v1 and kind: {kind} in each item"
-        for kind in ("Pod", "ConfigMap", "Secret")
+        f"{kind}List": f"write kind: List, and apiVersion and kind: {kind} in each item"
+        for kind in ("Pod", *KINDS)
     },
 }
 
@@ -84,8 +70,7 @@ def _problem(message: str, fix: str, path: Path = (), position: Position | None 
 
 
 def foreign_object(tree: Tree) -> Problem | None:
-    """Recognize a map that is not a Pod, ConfigMap, Secret or List; return None if it resembles a
-    Pod."""
+    """Recognize a map that is not an object of the folder; return None if it resembles one."""
     kind = tree.get("kind")
     if isinstance(kind, str) and kind:
         return _foreign_kind(kind, tree)
@@ -106,19 +91,23 @@ def is_foreign(api_version: str) -> bool:
     return bool(api_version) and _CORE.fullmatch(api_version) is None
 
 
-def kind_advice(kind: str, kinds: Collection[str]) -> str:
-    """Return advice for an object whose kind is not in ``kinds``."""
+def kind_advice(kind: str, kinds: Collection[str], version: object = "") -> str:
+    """Return advice for an object whose kind is not in ``kinds``. A kind of another group is no
+    misspelling."""
     if kind in _ADVICE:
         return _ADVICE[kind]
-    if kind in _API_KINDS:
-        return _CREATE
-    if template := _TEMPLATES.get(kind):
+    group = version.rpartition("/")[0] if isinstance(version, str) else ""
+    if group and group not in _GROUPS:
+        return _MOVE_OUT
+    if kind in KINDS and kind not in kinds:
+        return f"create it over the API, with 'kubectl apply -f FILE'; {_MOVE_OUT}"
+    if kind == "PodTemplate":
         return (
-            f"create a Pod from its {template}: apiVersion: v1, kind: Pod, a metadata.name,"
+            "create a Pod from its template: apiVersion: v1, kind: Pod, a metadata.name,"
             " and that spec"
         )
     guess = known_kind(kind, kinds)
-    return f"write kind: {guess}" if guess else _MOVE_OUT
+    return f"write kind: {guess}" if guess not in ("", kind) else _MOVE_OUT
 
 
 def known_kind(kind: str, kinds: Collection[str] = _KINDS_READ) -> str:
@@ -130,12 +119,12 @@ def known_kind(kind: str, kinds: Collection[str] = _KINDS_READ) -> str:
 
 def runs_pods(kind: str) -> bool:
     """Return whether objects of this kind are pods, or make pods."""
-    return kind in _TEMPLATES or known_kind(kind) == "Pod" or kind == "PodList"
+    return kind in _RUN_PODS or known_kind(kind) == "Pod" or kind == "PodList"
 
 
-def unsupported_kind(kind: str) -> str:
-    state = "not read from the folder" if kind in _API_KINDS else "not supported"
-    return f"{printable(kind, 60)} is {state}"
+def unsupported_kind(kind: str, version: object = "") -> str:
+    of = f" of {printable(version, 60)}" if isinstance(version, str) and "/" in version else ""
+    return f"{printable(kind, 60)}{of} is not supported"
 
 
 def _foreign_kind(kind: str, tree: Tree) -> Problem | None:
@@ -155,14 +144,8 @@ def _foreign_kind(kind: str, tree: Tree) -> Problem | None:
     foreign = isinstance(version, str) and is_foreign(version)
     if kind == "Pod" or (known_kind(kind) and not foreign):
         return None
-    advice = kind_advice(kind, ())
-    rest = "it holds Pods, and ConfigMaps and Secrets for them"
-    if kind not in _API_KINDS:
-        rest = "the folder holds Pods, and ConfigMaps and Secrets for them"
-    what = f"{unsupported_kind(kind)}"
-    if foreign and kind in _KINDS_READ:
-        what = f"{kind} of {printable(str(version), 60)} is not supported"
-    return _problem(f"{what}: {rest}", advice, path)
+    what = unsupported_kind(kind, version)
+    return _problem(f"{what}: {_HOLDS}", kind_advice(kind, _KINDS_READ, version), path)
 
 
 def _compose(tree: Tree) -> Problem | None:

@@ -58,7 +58,10 @@ def being_edited(name: str, others: Iterable[str]) -> bool:
     return any(other in signs or other.startswith(start) for other in others)
 
 
-_SUBFOLDER: Final = "a folder; subfolders are not read"
+_SUBFOLDER: Final = "a folder; a subfolder is read only if it has a kustomization.yaml"
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_MOST_STAMPED: Final = 5_000
+"""A tree with more entries is compared by the first ones only."""
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -86,6 +89,10 @@ class Listed:
     ignored: str = ""
     link: bool = False
     """A symbolic link: its target may change without an event for its name."""
+    rendered: bool = False
+    """A kustomization: the one of the folder itself, or a subfolder with one."""
+    folder: bool = False
+    """A subfolder: what is in it may change without an event for its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,36 @@ def shown_path(path: str) -> str:
 
 def _stamp(info: os.stat_result) -> Stamp:
     return Stamp(info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
+
+
+def kustomization_in(folder: str) -> str:
+    """Return the name of the kustomization in a folder; empty if there is none."""
+    return next((n for n in KUSTOMIZATIONS if os.path.isfile(os.path.join(folder, n))), "")
+
+
+def tree_stamp(folder: str) -> Stamp:
+    """Return a stamp that changes with any file below a folder."""
+    mtime = ctime = size = count = 0
+    pending = [folder]
+    while pending and count < _MOST_STAMPED:
+        try:
+            entries = sorted(os.scandir(pending.pop()), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            if is_hidden(entry.name):
+                continue
+            try:
+                info = entry.stat()
+                is_folder = entry.is_dir(follow_symlinks=False)
+            except OSError:
+                continue
+            if is_folder:
+                pending.append(entry.path)
+            count += 1
+            mtime, ctime = max(mtime, info.st_mtime_ns), max(ctime, info.st_ctime_ns)
+            size += info.st_size
+    return Stamp(mtime, ctime, size, count)
 
 
 def _kind(mode: int) -> str:
@@ -190,8 +227,12 @@ def _inspect(folder: str, name: str, *, strict: bool) -> Listed | None:
         return Listed(name, ignored=why, link=link)
     reason = ignore_reason(name, strict=strict)
     if stat.S_ISDIR(info.st_mode):
-        reason = _SUBFOLDER
-    elif not stat.S_ISREG(info.st_mode):
+        if not strict and not reason and kustomization_in(path):
+            return Listed(name, tree_stamp(folder), link=link, rendered=True, folder=True)
+        return Listed(name, ignored=reason or _SUBFOLDER, link=link, folder=True)
+    if name in KUSTOMIZATIONS and not strict and stat.S_ISREG(info.st_mode):
+        return Listed(name, tree_stamp(folder), link=link, rendered=True)
+    if not stat.S_ISREG(info.st_mode):
         reason = _kind(info.st_mode)
     return Listed(name, None if reason else _stamp(info), reason, link)
 

@@ -98,20 +98,20 @@ def _huge_pages(spec: Tree) -> Iterator[tuple[Path, str]]:
                 yield (*path, "resources", "limits", name), _COUNTED
 
 
-def no_effect_fields(pod: Pod) -> list[Problem]:
+def no_effect_fields(pod: Pod, *, strict: bool) -> list[Problem]:
     """Return a warning for each such field that the pod sets."""
     return [
         Problem(code="NoEffect", message=message, path=path, severity=Severity.WARNING, at_key=True)
-        for path, message in _fields(pod)
+        for path, message in _fields(pod, strict=strict)
     ]
 
 
-def _fields(pod: Pod) -> Iterator[tuple[Path, str]]:
+def _fields(pod: Pod, *, strict: bool) -> Iterator[tuple[Path, str]]:
     meta, spec = pod.metadata, pod.spec
     for name in _KEPT_BY_A_SERVER:
         if getattr(meta, name):
             yield ("metadata", name), _NO_SERVER
-    if spec.automountServiceAccountToken:
+    if spec.automountServiceAccountToken and strict:
         yield ("spec", "automountServiceAccountToken"), _NO_TOKENS
     if spec.os is not None and spec.os.name == "windows":
         return

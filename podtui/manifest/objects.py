@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets from the folder (departure 7)."""
+"""The objects of the folder that are not Pods, and the references of Pods to them (departure 7)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,64 @@ import binascii
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from podtui.api import v1
+from podtui.api.local import Severity
+from podtui.api.objects import Object
+from podtui.api.places import field_path, write_places
 from podtui.manifest.decode import decode
-from podtui.manifest.document import Document, MapKey, Problem
-from podtui.manifest.problems import validation_problems
+from podtui.manifest.document import (
+    NOT_ENFORCED,
+    Document,
+    MapKey,
+    Path,
+    Position,
+    Problem,
+    printable,
+)
+from podtui.manifest.kinds import Kind
+from podtui.manifest.problems import validation_problems, without_consequences
+from podtui.manifest.validation.formats import path_segment
+from podtui.manifest.validation.metadata import object_meta
 from podtui.manifest.validation.objects import validate_config_map, validate_secret
 
 DocumentKind = Literal["ConfigMap", "Secret"]
 ObjectKey = tuple[DocumentKind, str, str]
 """Kind, namespace and name."""
-FolderObject: TypeAlias = v1.ConfigMap | v1.Secret
-OBJECT_KINDS: Final[dict[object, type[v1.ConfigMap] | type[v1.Secret]]] = {
-    "ConfigMap": v1.ConfigMap,
-    "Secret": v1.Secret,
-}
+Claim = tuple[str, str, str]
+"""Something that only one file may provide: a kind with namespace and name, or a UID."""
+Tree = dict[str, Any]
+_OF_SERVER: Final = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
 _FROZEN: Final = "Forbidden: field is immutable when `immutable` is set"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDocument:
+    """An object as the folder has it. ``item`` has the API's defaults. ``configuration`` is what
+    the document states, in the API's form; ``places`` are the positions of its fields
+    (`podtui.api.places`) and ``position`` is that of its name."""
+
+    item: Object
+    configuration: Tree
+    places: str
+    position: Position
+
+    @property
+    def key(self) -> Claim:
+        return object_key(self.item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +116,161 @@ def references(pod: v1.Pod) -> References:
     return References(frozenset(keys), frozenset(needed))
 
 
-def object_key(item: FolderObject) -> ObjectKey:
+def object_key(item: Object) -> Claim:
+    return type(item).__name__, item.metadata.namespace, item.metadata.name
+
+
+def document_key(item: v1.ConfigMap | v1.Secret) -> ObjectKey:
     kind: DocumentKind = "Secret" if isinstance(item, v1.Secret) else "ConfigMap"
     return kind, item.metadata.namespace, item.metadata.name
 
 
-def read_object(
-    document: Document, struct: type[v1.ConfigMap] | type[v1.Secret]
-) -> tuple[FolderObject | None, list[Problem]]:
-    """Return the ConfigMap or Secret of a document in the API's form, and all problems. The values
-    of a Secret never appear in a message.
-
-    The API's form has a namespace, base64 without line breaks, and ``stringData`` merged into
-    ``data``.
-    """
-    tree, decode_problems = decode(document, struct)
+def read_object(document: Document, kind: Kind) -> tuple[FolderDocument | None, list[Problem]]:
+    """Return the object of a document, and all problems. The values of a Secret never appear in a
+    message."""
+    tree, decode_problems = decode(document, kind.struct, version=kind.api_version)
     problems = [*document.problems, *decode_problems]
     if tree is None:
         return None, problems
+    metadata: Tree = dict(tree.get("metadata") or {})
+    tree["metadata"] = metadata
+    if kind.namespaced:
+        metadata["namespace"] = metadata.get("namespace") or "default"
+    else:
+        metadata.pop("namespace", None)
+    if metadata.get("generateName") and not metadata.get("name"):
+        problems.append(_generated_name())
+    stated = _stated(tree, document.value)
+    stated["metadata"] = {
+        name: value for name, value in stated["metadata"].items() if name not in _OF_SERVER
+    }
+    if kind.namespaced:
+        stated["metadata"]["namespace"] = metadata["namespace"]
+    for name in _OF_SERVER:
+        metadata.pop(name, None)
+    problems += _without_effect(document)
+    try:
+        item, content_problems = _item(tree, document, kind, problems)
+    except msgspec.ValidationError as error:
+        problems.append(Problem(code="FieldValueTypeInvalid", message=printable(str(error))))
+        return None, problems
+    problems += content_problems
+    if isinstance(item, v1.Secret):
+        stated.pop("stringData", None)
+        stated.pop("data", None)
+        stated |= {"data": item.data} if item.data else {}
+    elif isinstance(item, v1.ConfigMap) and item.binaryData:
+        stated["binaryData"] = item.binaryData
+    position = document.position(("metadata", "name")) or (1, 1)
+    places = write_places(document.keys, document.values)
+    return FolderDocument(item, stated, places, position), problems
+
+
+def _generated_name() -> Problem:
+    return Problem(
+        code="FieldValueForbidden",
+        message="Forbidden: objects of the folder need a name; 'kubectl create' generates names",
+        path=("metadata", "generateName"),
+        fix="write metadata.name in its place",
+        at_key=True,
+        stands_for=("metadata", "name"),
+    )
+
+
+def _item(
+    tree: Tree, document: Document, kind: Kind, reported: list[Problem]
+) -> tuple[Any, list[Problem]]:
+    """Return the object in the API's form, with namespace and defaults, and the problems of its
+    values. Raises `msgspec.ValidationError`."""
+    if kind.struct in (v1.ConfigMap, v1.Secret):
+        return _read_content(tree, document, kind.struct, reported)
+    strategy = kind.strategy
+    strategy.defaults(tree)
+    errors = [*strategy.tree_errors(tree)]
+    stated = msgspec.convert(tree, kind.struct)
+    item = strategy.prepare_create(stated)
+    errors += strategy.validate_create(item)
+    errors += object_meta(
+        item.metadata, "metadata", namespaced=kind.namespaced, name_rule=path_segment
+    )
+    problems = validation_problems(errors, document, reported)
+    warnings = [_warning(text, document) for text in strategy.warnings(stated, None)]
+    problems += without_consequences(warnings, [*reported, *problems])
+    return msgspec.structs.replace(item, apiVersion="", kind=""), problems
+
+
+def _warning(text: str, document: Document) -> Problem:
+    """Return a warning of the API server, which may begin with a field, as a problem."""
+    field, colon, rest = text.partition(": ")
+    path = field_path(field) if colon and " " not in field else ()
+    if not path:
+        return Problem(
+            code=NOT_ENFORCED, message=text, path=("kind",), severity=Severity.WARNING, at_key=True
+        )
+    return Problem(code="Discouraged", message=rest, path=path, severity=Severity.WARNING)
+
+
+def _stated(clean: Any, written: Any) -> Any:
+    """Return the decoded value without what the document does not state."""
+    if isinstance(clean, dict) and isinstance(written, dict):
+        tree, source = cast("Tree", clean), cast("Tree", written)
+        return {
+            key: _stated(value, source[key])
+            for key, value in tree.items()
+            if source.get(key) is not None
+        }
+    if isinstance(clean, list) and isinstance(written, list):
+        items = zip(cast("list[Any]", clean), cast("list[Any]", written), strict=False)
+        return [_stated(value, source) for value, source in items]
+    return cast("Any", clean)
+
+
+def _without_effect(document: Document) -> list[Problem]:
+    """Warn of the fields that only the API server and the controllers set."""
+    tree = cast("Tree", document.value)
+    written: object = tree.get("metadata")
+    metadata = cast("Tree", written) if isinstance(written, dict) else {}
+    paths: list[Path] = [
+        ("metadata", name) for name in _OF_SERVER if metadata.get(name) not in (None, "", [], {})
+    ]
+    if _has_scalars(tree.get("status")):
+        paths.append(("status",))
+    return [
+        Problem(
+            code="NoEffect",
+            message="has no effect: the API server or a controller sets it",
+            path=path,
+            fix="remove it",
+            remove=(path,),
+            severity=Severity.WARNING,
+            at_key=True,
+        )
+        for path in paths
+    ]
+
+
+def _has_scalars(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_scalars, cast("Tree", value).values()))
+    if isinstance(value, list):
+        return any(map(_has_scalars, cast("list[Any]", value)))
+    return value is not None
+
+
+def _read_content(
+    tree: Tree,
+    document: Document,
+    struct: type[v1.ConfigMap] | type[v1.Secret],
+    reported: list[Problem],
+) -> tuple[v1.ConfigMap | v1.Secret, list[Problem]]:
+    """Return a ConfigMap or Secret with base64 without line breaks, and ``stringData`` merged into
+    ``data``; and its problems."""
+    tree = {name: value for name, value in tree.items() if name not in ("apiVersion", "kind")}
     item = msgspec.convert(tree, struct)
-    metadata = replace(item.metadata, namespace=item.metadata.namespace or "default")
     encoded, part = (
         (item.data, "data") if isinstance(item, v1.Secret) else (item.binaryData, "binaryData")
     )
+    problems: list[Problem] = []
     content: dict[str, bytes] = {}
     for key, text in encoded.items():
         try:
@@ -115,16 +285,16 @@ def read_object(
                     fix=fix,
                 )
             )
+    reported = [*reported, *problems]
     if isinstance(item, v1.Secret):
-        item = replace(item, metadata=metadata, type=item.type or "Opaque")
+        item = replace(item, type=item.type or "Opaque")
         content |= {key: _bytes(text) for key, text in item.stringData.items()}
         errors = validate_secret(item, content)
-        problems += _with_size(validation_problems(errors, document, problems), content)
+        problems += _with_size(validation_problems(errors, document, reported), content)
         return replace(item, data=_encoded(content), stringData={}), problems
-    item = replace(item, metadata=metadata)
     errors = validate_config_map(item, content)
     text = {key: _bytes(value) for key, value in item.data.items()}
-    problems += _with_size(validation_problems(errors, document, problems), text | content)
+    problems += _with_size(validation_problems(errors, document, reported), text | content)
     return replace(item, binaryData=_encoded(content)), problems
 
 
@@ -164,8 +334,13 @@ def _encoded(content: dict[str, bytes]) -> dict[str, str]:
     return {key: base64.b64encode(value).decode() for key, value in content.items()}
 
 
-def immutable_problems(old: FolderObject, new: FolderObject) -> list[Problem]:
-    """Return the changes that an immutable object forbids."""
+def immutable_problems(old: Object, new: Object) -> list[Problem]:
+    """Return the changes that an immutable ConfigMap or Secret forbids."""
+    if not (
+        (isinstance(old, v1.ConfigMap) and isinstance(new, v1.ConfigMap))
+        or (isinstance(old, v1.Secret) and isinstance(new, v1.Secret))
+    ):
+        return []
     if not old.immutable:
         return []
     parts = ["data"] if isinstance(old, v1.Secret) else ["data", "binaryData"]

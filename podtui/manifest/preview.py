@@ -61,9 +61,10 @@ def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool)
 
 
 def field_places(data: bytes, *, strict: bool) -> Places:
-    """Return the positions of the fields of a manifest's pod; empty if the text has no pod."""
+    """Return the positions of the fields of a manifest's first pod; empty if the text has no
+    pod."""
     try:
-        pod = read_document(data) if strict else split_documents(read_documents(data)).pod
+        pods = [read_document(data)] if strict else split_documents(read_documents(data)).pods
     except UnreadableText:
         return {}
-    return {} if pod is None else {**pod.values, **pod.keys}
+    return {**pods[0].values, **pods[0].keys} if pods else {}

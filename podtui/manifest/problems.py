@@ -36,7 +36,9 @@ _PARTS: Final[dict[str | int, Path]] = {
     "targetContainerName": ("spec", "containers"),
 }
 """The parts of the pod that these fields refer to."""
-_PLACEHOLDER: Final = re.compile(r"\$\{?\w+\}?")
+_PLACEHOLDER: Final = re.compile(r"\$\{\w[^{}]*\}|\$\w+|<[\w -]+>")
+_ENVSUBST: Final = re.compile(r"\$\{?\w+\}?")
+"""A placeholder that envsubst replaces; it knows no default values."""
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -52,7 +54,8 @@ def _fix(error: FieldError, document: Document, path: Path, names: Sequence[str]
     if error.type == "FieldValueInvalid" and "RFC 1123" in error.detail:
         written = value_at(document.value, path)
         if isinstance(written, str) and (placeholder := _PLACEHOLDER.search(written)):
-            return f"replace the placeholder {printable(placeholder[0])}; envsubst can do it"
+            tool = "; envsubst can do it" if _ENVSUBST.fullmatch(placeholder[0]) else ""
+            return f"replace the placeholder {printable(placeholder[0])}{tool}"
         name = _rfc1123(written) if isinstance(written, str) else ""
         return f'a valid name: "{name}"' if name else ""
     if error.type == "FieldValueDuplicate":

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from podtui.api import v1
 from podtui.api.local import Severity
 from podtui.manifest.decode import found_text
 from podtui.manifest.document import (
@@ -18,55 +17,100 @@ from podtui.manifest.document import (
     Problem,
     UnreadableText,
     decode_text,
+    printable,
+    quoted,
     within,
 )
 from podtui.manifest.foreign import is_foreign, kind_advice, known_kind, runs_pods, unsupported_kind
 from podtui.manifest.json_reader import read_json
-from podtui.manifest.objects import OBJECT_KINDS
+from podtui.manifest.kinds import KINDS, Kind, current_version, kind_of
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
 
-_MOST_DOCUMENTS: Final = 200
-_OWN_FILE: Final = "put each pod into its own file"
+_MOST_DOCUMENTS: Final = 1000
+FORMER_VERSION: Final = "FormerVersion"
+"""The code of errors about objects in a version that Kubernetes no longer serves."""
 
 
 @dataclass(slots=True)
 class Contents:
-    """``pod`` is the document to read as the pod, if any; ``objects`` are the ConfigMaps and
-    Secrets; ``problems`` are the findings about all other documents."""
+    """``pods`` are the documents to read as pods, ``objects`` those of the other kinds that the
+    folder may hold, with their kinds; ``former`` are objects of these kinds in other versions,
+    ``others`` all other documents, and ``problems`` the findings about both."""
 
-    pod: Document | None = None
-    objects: list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]] = field(
-        default_factory=list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]]
-    )
+    pods: list[Document] = field(default_factory=list[Document])
+    objects: list[tuple[Document, Kind]] = field(default_factory=list[tuple[Document, Kind]])
+    former: list[Document] = field(default_factory=list[Document])
+    others: list[Document] = field(default_factory=list[Document])
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
 def split_documents(documents: Iterable[Document]) -> Contents:
-    """Select the first Pod of a file and all ConfigMaps and Secrets, including those in Lists.
+    """Select the documents of a file that are read, including those in Lists.
 
-    A kubelet reads only the first document. Here too, other documents only cause warnings; but
-    if the file contains nothing else, the first one is read as the pod, and its errors are
-    reported.
+    A kubelet reads only the first document, as a Pod. Here, documents of other kinds than the
+    folder's cause findings of their own; but if the file contains nothing else, the first one is
+    read as a pod, and its errors are reported.
     """
     contents = Contents()
-    others: list[Document] = []
     for document in expand_lists(documents, contents.problems):
-        kind = _kind(document)
-        if kind in OBJECT_KINDS and not _is_foreign(document):
-            contents.objects.append((document, OBJECT_KINDS[kind]))
-        elif contents.pod is None and kind == "Pod":
-            contents.pod = document
+        tree = _map(document)
+        version, name = tree.get("apiVersion"), tree.get("kind")
+        kind = kind_of(version, name)
+        if kind is not None:
+            contents.objects.append((document, kind))
+        elif _is_like_a_pod(document):
+            contents.pods.append(document)
+        elif wanted := _wanted_version(version, name):
+            contents.former.append(document)
+            contents.problems.append(_former(document, wanted))
         else:
-            others.append(document)
-    if contents.pod is None:
-        contents.pod = next(filter(_is_like_a_pod, others), None)
-        if contents.pod is not None:
-            others.remove(contents.pod)
-    if contents.pod is None and not contents.objects:
-        contents.pod = others.pop(0) if others else Document(None)
-    contents.problems += (_not_read(document) for document in others)
-    contents.problems += (problem for document in others for problem in _warnings(document))
+            contents.others.append(document)
+    if not (contents.pods or contents.objects or contents.former):
+        others = contents.others
+        contents.pods.append(others.pop(0) if others else Document(None))
+    contents.problems += map(_not_read, contents.others)
+    contents.problems += (p for document in contents.others for p in _warnings(document))
     return contents
+
+
+def _wanted_version(version: object, name: object) -> str:
+    """Return the version of a kind of the folder that an object with another version should have;
+    empty if it is an object of another group."""
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        return ""
+    if current_version(version, name) or not isinstance(version, str) or not is_foreign(version):
+        return kind.api_version
+    group, _, _ = version.rpartition("/")
+    return kind.api_version if group == kind.api_version.rpartition("/")[0] else ""
+
+
+def _former(document: Document, wanted: str) -> Problem:
+    """Return the error about an object with another version than today's."""
+    tree = _map(document)
+    kind, version = tree["kind"], tree.get("apiVersion")
+    if version is None:
+        return Problem(
+            code="FieldValueRequired",
+            message="Required value (apiVersion)",
+            position=document.position(("kind",)),
+            fix=f"add apiVersion: {wanted}",
+        )
+    position = document.position(("apiVersion",))
+    if current_version(version, kind):
+        return Problem(
+            code=FORMER_VERSION,
+            message=f"{printable(version, 60)} of {kind} is not served;"
+            f" today's version is {wanted}",
+            position=position,
+            fix=f"write apiVersion: {wanted}, and convert what differs in it",
+        )
+    return Problem(
+        code="FieldValueNotSupported",
+        message=f'Unsupported value: {quoted(version, 60)}: supported values: "{wanted}"',
+        position=position,
+        fix=f"write apiVersion: {wanted}",
+    )
 
 
 def expand_lists(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
@@ -95,18 +139,22 @@ def _kind(document: Document) -> str:
 
 
 def _is_like_a_pod(document: Document) -> bool:
-    return not _is_foreign(document) and known_kind(_kind(document)) == "Pod"
-
-
-def _is_foreign(document: Document) -> bool:
     version: object = _map(document).get("apiVersion")
-    return isinstance(version, str) and is_foreign(version)
+    foreign = isinstance(version, str) and is_foreign(version)
+    return not foreign and known_kind(_kind(document)) == "Pod"
 
 
 def _is_list(document: Document) -> bool:
+    """Return whether this is a List, or a list of one kind whose items name their kinds, as kubectl
+    accepts it."""
     root = _map(document)
-    listed = (root.get("apiVersion"), root.get("kind")) == ("v1", "List")
-    return listed and isinstance(root.get("items"), list)
+    kind, items = _kind(document), root.get("items")
+    if not isinstance(items, list) or not kind.endswith("List"):
+        return False
+    if kind == "List":
+        return root.get("apiVersion") == "v1"
+    maps = [item for item in cast("list[Any]", items) if item is not None]
+    return all(isinstance(item, dict) and "kind" in item for item in maps)
 
 
 def _items(document: Document) -> Iterator[Document]:
@@ -128,16 +176,14 @@ def _not_read(document: Document) -> Problem:
     if not isinstance(value, dict):
         return _remark(f"found {found_text(value)} here, which is not read", document.position(()))
     kind, position = _kind(document), document.position(("kind",))
-    if kind == "Pod":
-        message = "only the first Pod of a file is run"
-        return _remark(message, position, _OWN_FILE)
     if not kind:
         return _remark("an object without a kind; ignored", position)
+    version = _map(document).get("apiVersion")
+    named = unsupported_kind(kind, version)
+    advice = kind_advice(kind, ("Pod", *KINDS), version)
     if runs_pods(kind):
-        message = f"{unsupported_kind(kind)}: its pods do not run"
-        return _remark(message, position, kind_advice(kind, ()))
-    message = f"{unsupported_kind(kind)}; ignored"
-    return replace(_remark(message, position, kind_advice(kind, ())), code=OTHER_OBJECT)
+        return _remark(f"{named}: its pods do not run", position, advice)
+    return replace(_remark(f"{named}; ignored", position, advice), code=OTHER_OBJECT)
 
 
 def _remark(message: str, position: Position | None, fix: str = "") -> Problem:

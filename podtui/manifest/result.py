@@ -4,45 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from podtui.api import v1
-from podtui.api.local import Diagnostic, ManifestFix, Severity
-from podtui.api.places import Path, field_path, read_places
-from podtui.manifest.document import Document, Position, Problem, printable, quoted
-from podtui.manifest.objects import FolderObject, ObjectKey, immutable_problems, object_key
+from podtui.api.local import Diagnostic, ManifestFix, ManifestObject, Severity
+from podtui.api.objects import Object
+from podtui.api.places import Path, read_places
+from podtui.manifest.document import Document, Position, Problem, path_text, printable, quoted
+from podtui.manifest.objects import Claim, FolderDocument, ObjectKey, immutable_problems
 from podtui.manifest.problems import diagnostics, not_named
 from podtui.text.nearest import suggestion
+
+Spot = tuple[int | None, int | None, str]
+"""The line, column and field of a finding."""
+NOT_PORTABLE: Final = "NotPortable"
+MISSING_OBJECT: Final = "MissingObject"
+"""The code of warnings about ConfigMaps and Secrets that a pod needs and the folder does not
+have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadResult:
     """The result of reading a manifest's bytes.
 
-    ``pods`` has one pod or none. With an error among ``diagnostics``, ``pods`` and ``objects`` are
-    empty. A pod whose only errors are references to ConfigMaps and Secrets is kept as
-    ``candidate``, and ``needs`` lists the objects that must exist in the folder (departure 7); see
-    `accept_if_complete`.
+    With an error among ``diagnostics``, ``pods`` and ``documents`` are empty. ``pod_places`` are
+    the positions of the fields of each pod (`podtui.api.places`), also of pods with errors.
+    ``items`` are all documents of the file, for its summary.
     """
 
     pods: tuple[v1.Pod, ...] = ()
+    documents: tuple[FolderDocument, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     text: str = ""
     """At most 256 KiB of the file's text; empty if it may contain a Secret."""
-    places: str = ""
-    """The positions of the pod's fields (`podtui.api.places`)."""
-    objects: tuple[FolderObject, ...] = ()
-    name_place: Position | None = None
-    object_places: Mapping[ObjectKey, Position] = field(default_factory=dict[ObjectKey, Position])
-    candidate: v1.Pod | None = None
-    referrer: v1.Pod | None = None
-    """The pod whose references to ConfigMaps and Secrets are among the diagnostics, even if the
-    file has other errors."""
-    present: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
-    """The ConfigMaps and Secrets of the file, even if the file cannot be used."""
-    needs: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
+    pod_places: tuple[str, ...] = ()
+    references: Mapping[Spot, ObjectKey] = field(default_factory=dict[Spot, ObjectKey])
+    """The ConfigMaps and Secrets that the pods require, by the findings about them (departure
+    7)."""
+    positions: Mapping[Claim, Position] = field(default_factory=dict[Claim, Position])
+    """Where each pod and object of the file has its name."""
+    present: frozenset[Claim] = field(default_factory=frozenset[Claim])
+    """The objects of the file, even if the file cannot be used."""
+    items: tuple[ManifestObject, ...] = ()
     fix: ManifestFix | None = None
     """The mechanical fixes of the file itself, if they were looked for."""
 
@@ -52,9 +57,17 @@ class ReadResult:
         return any(d.severity is Severity.ERROR for d in self.diagnostics)
 
     @property
-    def sound(self) -> bool:
-        """True if the file itself has no errors, regardless of the objects that it needs."""
-        return self.candidate is not None or not self.invalid
+    def objects(self) -> tuple[Object, ...]:
+        return tuple(document.item for document in self.documents)
+
+    @property
+    def needs(self) -> frozenset[ObjectKey]:
+        return frozenset(self.references.values())
+
+    @property
+    def places(self) -> str:
+        """The positions of the first pod's fields."""
+        return self.pod_places[0] if self.pod_places else ""
 
 
 _VOLUMES: Final = ("configMap", "secret", "projected")
@@ -72,77 +85,69 @@ def is_reference(path: Path, message: str) -> bool:
     return message.endswith(_REFERENCES)
 
 
-def name_missing(
-    result: ReadResult, existing: Collection[ObjectKey], unusable: Mapping[ObjectKey, str]
-) -> ReadResult:
-    """Name the missing ConfigMaps and Secrets of the file's pod in its errors, with those that
-    exist. ``unusable`` are objects of files that cannot be used, with the name of the file."""
-    pod = result.referrer
-    if pod is None:
-        return result
-    updated: list[Diagnostic] = []
-    for d in result.diagnostics:
-        if d.severity is Severity.ERROR and is_reference(field_path(d.field), d.message):
-            kind = "Secret" if d.message.endswith("secrets") else "ConfigMap"
-            key: ObjectKey = (kind, pod.metadata.namespace, _named(pod, d.field))
-            if key in existing or key in result.present or key not in result.needs:
-                d = _not_portable(d)
-            elif key in unusable:
-                message = f"the {kind} {quoted(key[2], 60)} is in {unusable[key]}, which has errors"
-                fix = "correct that file"
-                d = msgspec.structs.replace(d, message=message, fix=fix)
-            else:
-                there = sorted(n for k, ns, n in existing if (k, ns) == key[:2])
-                message = not_named(kind, key[2], there, "the folder")
-                fix = printable(suggestion(key[2], there)) or d.fix
-                d = msgspec.structs.replace(d, message=message, fix=fix)
-        updated.append(d)
-    return replace(result, diagnostics=tuple(updated))
-
-
-def _not_portable(error: Diagnostic) -> Diagnostic:
-    reason = error.message.removeprefix("Forbidden: ")
-    return msgspec.structs.replace(
-        error,
+def not_portable(problem: Problem) -> Problem:
+    """Return the warning that only a kubelet would refuse a reference."""
+    reason = problem.message.removeprefix("Forbidden: ")
+    return replace(
+        problem,
         severity=Severity.WARNING,
-        code="NotPortable",
-        message=f"not portable to a kubelet: {reason}; podtui reads them from the folder",
+        code=NOT_PORTABLE,
+        message=f"not portable to a kubelet: {reason}; podtui's API has them",
         fix="",
     )
 
 
-def _named(pod: v1.Pod, field: str) -> str:
-    """Return the text at a field of a pod; empty if there is none."""
-    value: Any = pod
-    for step in field_path(field):
-        try:
-            value = value[step] if isinstance(step, int) else getattr(value, step, None)
-        except (IndexError, TypeError):
-            return ""
-    return value if isinstance(value, str) else ""
+def spot_of(problem: Problem, document: Document) -> Spot:
+    """Return where the diagnostic of a problem is."""
+    position = problem.position or document.position(problem.path, at_key=problem.at_key)
+    line, column = position or (None, None)
+    return line, column, printable(path_text(problem.path), 300)
 
 
-def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -> ReadResult:
-    """Add a warning for each key that the pod requires and its ConfigMap or Secret lacks; ``held``
-    are the existing keys."""
-    if not result.pods:
-        return result
-    pod = result.pods[0]
-    problems: list[tuple[Problem, Document]] = []
-    for path, kind, name, key in _needed_keys(pod):
-        there = held.get((kind, pod.metadata.namespace, name))
-        if there is None or key in there:
+def name_missing(
+    result: ReadResult, existing: Collection[Claim], unusable: Mapping[Claim, str]
+) -> ReadResult:
+    """Name the ConfigMaps and Secrets that pods of the file require and the folder does not have,
+    with those that it has. ``unusable`` are objects of files that cannot be used, with the name of
+    the file."""
+    updated: list[Diagnostic] = []
+    for d in result.diagnostics:
+        key = result.references.get((d.line, d.column, d.field))
+        if key is None or d.code != NOT_PORTABLE or key in existing or key in result.present:
+            updated.append(d)
             continue
-        positions = read_places(result.places).get(path)
-        problem = Problem(
-            code="FieldValueNotFound",
-            message=not_named("key", key, sorted(there), f"the {kind} {name}"),
-            path=path,
-            position=positions.value if positions is not None else None,
-            fix=printable(suggestion(key, sorted(there))),
-            severity=Severity.WARNING,
-        )
-        problems.append((problem, Document(None)))
+        kind, _, name = key
+        if key in unusable:
+            message = f"the {kind} {quoted(name, 60)} is in {unusable[key]}, which has errors"
+            fix = "correct that file"
+        else:
+            there = sorted(n for k, ns, n in existing if (k, ns) == key[:2])
+            fix = printable(suggestion(name, there))
+            message = not_named(kind, name, there, "the folder")
+            fix = fix or f"put that {kind} into the folder, or create it; the pod waits for it"
+        updated.append(msgspec.structs.replace(d, code=MISSING_OBJECT, message=message, fix=fix))
+    return replace(result, diagnostics=tuple(updated))
+
+
+def missing_keys(result: ReadResult, held: Mapping[Claim, frozenset[str]]) -> ReadResult:
+    """Add a warning for each key that a pod requires and its ConfigMap or Secret lacks; ``held``
+    are the existing keys."""
+    problems: list[tuple[Problem, Document]] = []
+    for pod, places in zip(result.pods, result.pod_places, strict=False):
+        for path, kind, name, key in _needed_keys(pod):
+            there = held.get((kind, pod.metadata.namespace, name))
+            if there is None or key in there:
+                continue
+            positions = read_places(places).get(path)
+            problem = Problem(
+                code="FieldValueNotFound",
+                message=not_named("key", key, sorted(there), f"the {kind} {name}"),
+                path=path,
+                position=positions.value if positions is not None else None,
+                fix=printable(suggestion(key, sorted(there))),
+                severity=Severity.WARNING,
+            )
+            problems.append((problem, Document(None)))
     if not problems:
         return result
     path = next((d.path for d in result.diagnostics), "")
@@ -173,37 +178,26 @@ def _needed_keys(pod: v1.Pod) -> Iterator[tuple[Path, Literal["ConfigMap", "Secr
             yield (*here, "secret", "items", number, "key"), "Secret", name, item.key
 
 
-def object_keys(item: FolderObject) -> frozenset[str]:
-    more = item.binaryData if isinstance(item, v1.ConfigMap) else {}
-    return frozenset({*item.data, *more})
+def object_keys(item: Object) -> frozenset[str]:
+    """Return the keys of the data of a ConfigMap or Secret."""
+    if isinstance(item, v1.ConfigMap):
+        return frozenset({*item.data, *item.binaryData})
+    return frozenset(item.data) if isinstance(item, v1.Secret) else frozenset()
 
 
-def accept_if_complete(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
-    """Accept the candidate if the folder has all objects that it needs.
-
-    A kubelet would refuse the pod, so that its errors become warnings: it is not portable as a
-    static pod.
-    """
-    if result.candidate is None or not all(key in available for key in result.needs):
-        return result
-    updated = tuple(
-        _not_portable(d) if d.severity is Severity.ERROR else d for d in result.diagnostics
-    )
-    return replace(result, pods=(result.candidate,), candidate=None, diagnostics=updated)
-
-
-def kept_immutable(old: Iterable[FolderObject], result: ReadResult, path: str) -> ReadResult:
+def kept_immutable(old: Iterable[FolderDocument], result: ReadResult, path: str) -> ReadResult:
     """Return the result, or one with errors and no content if it changes an immutable object."""
-    before = {object_key(item): item for item in old}
+    before = {document.key: document.item for document in old}
     problems = [
-        (problem, Document(None, values={problem.path: result.object_places[key]}))
-        for item in result.objects
-        if (key := object_key(item)) in before
-        for problem in immutable_problems(before[key], item)
+        (problem, Document(None, values={problem.path: document.position}))
+        for document in result.documents
+        if document.key in before
+        for problem in immutable_problems(before[document.key], document.item)
     ]
-    if not problems:
-        return result
-    updated = (*result.diagnostics, *diagnostics(problems, path))
-    return ReadResult(
-        diagnostics=updated, text=result.text, places=result.places, name_place=result.name_place
-    )
+    return refused(result, diagnostics(problems, path)) if problems else result
+
+
+def refused(result: ReadResult, errors: Iterable[Diagnostic]) -> ReadResult:
+    """Return the result of a file that cannot be used for further reasons."""
+    found = (*result.diagnostics, *errors)
+    return replace(result, pods=(), documents=(), diagnostics=found)

@@ -17,6 +17,8 @@ from podtui.text.json_text import read_json
 Path = tuple[str, ...]
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _KINDS: Final = "fkvi"
+_NO_FIELDS: Final[dict[str, Any]] = {}
+"""Below each step without children: all encoded sets share it, because most steps have none."""
 _MAX_CACHED_STEPS: Final = 4096
 """Objects of a kind have the same steps: they share the texts, which are also compared faster."""
 
@@ -153,7 +155,7 @@ class FieldSet:
         """Encode as ``FieldsV1``."""
         encoded: dict[str, Any] = {}
         for step in sorted(self.members | self.children.keys(), key=_order):
-            below = self.children[step].encode() if step in self.children else {}
+            below = self.children[step].encode() if step in self.children else _NO_FIELDS
             encoded[step] = {".": {}, **below} if below and step in self.members else below
         return encoded
 

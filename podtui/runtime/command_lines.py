@@ -161,7 +161,8 @@ def _published(port: PortMapping) -> str:
 
 
 def _mounted(mount: Mount) -> str:
-    source = mount.host_path or mount.volume
+    nfs = f"{mount.nfs.server}:{mount.nfs.path}" if mount.nfs is not None else ""
+    source = nfs or mount.host_path or mount.volume
     if mount.sub_path:
         source = f"{source}/{mount.sub_path}"
     return f"{source}:{mount.container_path}{':ro' if mount.read_only else ''}"

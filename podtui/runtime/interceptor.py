@@ -19,6 +19,7 @@ from podtui.runtime.protocol import (
     ImageRecord,
     LogLines,
     LogOptions,
+    NfsShare,
     OtherContainer,
     PodVolume,
     ProcessSession,
@@ -114,6 +115,9 @@ class RuntimeInterceptor:
         return await self._call(
             "host_path", self._runtime.host_path(path, create=create, shared=shared)
         )
+
+    async def check_nfs(self, share: NfsShare) -> None:
+        await self._call("check_nfs", self._runtime.check_nfs(share))
 
     async def remove_host_directory(self, path: str) -> None:
         await self._call("remove_host_directory", self._runtime.remove_host_directory(path))

@@ -214,9 +214,19 @@ class SandboxStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NfsShare:
+    """A directory of an NFS server, which the engine's machine mounts."""
+
+    server: str
+    path: str
+    options: tuple[str, ...] = ()
+    """Mount options, such as ``nfsvers=4.1``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One mount of a container, of either ``volume`` (the name of a `PodVolume`) or
-    ``host_path``."""
+    """One mount of a container, of either ``volume`` (the name of a `PodVolume`), ``host_path`` or
+    ``nfs``."""
 
     container_path: str
     volume: str = ""
@@ -226,6 +236,7 @@ class Mount:
     gid: int = 0
     host_path: str = ""
     host_path_create: Literal["", "Directory", "File"] = ""
+    nfs: NfsShare | None = None
     read_only: bool = False
     recursive_read_only: bool = False
     propagation: Literal["private", "rslave", "rshared"] = "private"
@@ -304,6 +315,9 @@ class ContainerConfig:
     """The content of the pod's hosts file, mounted writable at ``/etc/hosts`` (kubelet.md §11.1).
     The file is shared by all containers of the pod. Empty keeps the engine's own file."""
     stop_signal: str = ""
+    completes: bool = False
+    """The pod waits for its end: an init container that is no sidecar, or a container of a pod that
+    is not always restarted. Only the simulated engine reads it."""
 
 
 START_ERROR: Final = "StartError"
@@ -678,6 +692,10 @@ class Runtime(Protocol):
         """Return the kind of file at a path of the engine's host. ``create`` first creates a
         missing one: a directory with mode 0755 and its parents, or a file with mode 0644 without
         its parents (kubelet.md §10.2). ``shared``: a new directory itself gets mode 0777."""
+        ...
+
+    async def check_nfs(self, share: NfsShare) -> None:
+        """Mount the share once, and unmount it. Raises `EngineError` with the engine's reason."""
         ...
 
     async def remove_host_directory(self, path: str) -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
+from podtui.api.claims import SELECTED_NODE
 from podtui.api.objects import T
-from podtui.api.v1 import Binding, Event, Pod
+from podtui.api.v1 import Binding, Event, PersistentVolume, PersistentVolumeClaim, Pod
 from podtui.client.api_client import ApiClient
-from podtui.client.protocol import Delta
+from podtui.client.protocol import Delta, Follower
 
 
-class SchedulerApi(Protocol):
+class SchedulerApi(Follower, Protocol):
     """Raises `podtui.errors.AgentUnavailable` while there is no answer, and
     `podtui.errors.ApiError` for refusals."""
-
-    def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
-        """List, then watch, endlessly; a lost connection is reported once and retried."""
-        ...
 
     async def bind(self, binding: Binding) -> None: ...
 
@@ -31,19 +28,29 @@ class SchedulerApi(Protocol):
         """Delete exactly this pod, with its own grace period."""
         ...
 
+    async def update_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Replace the volume if it still has this version, else raise `ApiError` 409."""
+        ...
+
+    async def select_node(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+        """Write the node for which the volume of exactly this claim is provisioned."""
+        ...
+
     async def create_event(self, event: Event) -> None: ...
 
     async def patch_event(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None: ...
 
 
 class SchedulerClient:
-    """A `SchedulerApi`: for an agent, or for any API server."""
+    """A `SchedulerApi`: for an agent, or for any API server. It follows ``objects``, and writes
+    with ``client``."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, objects: Follower) -> None:
         self._client = client
+        self._objects = objects
 
     def follow(self, kind: type[T]) -> AsyncIterator[Delta]:
-        return self._client.follow(kind)
+        return self._objects.follow(kind)
 
     async def bind(self, binding: Binding) -> None:
         meta = binding.metadata
@@ -57,6 +64,14 @@ class SchedulerClient:
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         await self._client.delete(Pod, namespace, name, uid=uid)
+
+    async def update_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        return await self._client.update(PersistentVolume, volume)
+
+    async def select_node(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+        meta = claim.metadata
+        patch = {"metadata": {"uid": meta.uid, "annotations": {SELECTED_NODE: node}}}
+        return await self._client.patch(PersistentVolumeClaim, meta.namespace, meta.name, patch)
 
     async def create_event(self, event: Event) -> None:
         await self._client.create(Event, event)

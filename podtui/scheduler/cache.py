@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from podtui.api.claims import reserved, with_selected_node
 from podtui.api.selectors import Labels
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import PersistentVolumeClaim
-from podtui.scheduler.claims import Claims, Key, by_key
+from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim
+from podtui.scheduler.claims import ClaimPlan, Claims, Key, by_key
 from podtui.scheduler.infos import NodeFacts, NodeInfo, PodInfo, Snapshot
 
 
@@ -27,6 +28,9 @@ class ClusterCache:
         self._namespaces: dict[str, Labels] = {}
         self._claims: dict[Key, PersistentVolumeClaim] = {}
         self._classes: dict[str, StorageClass] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._assumed_claims: dict[Key, PersistentVolumeClaim] = {}
+        self._assumed_volumes: dict[str, PersistentVolume] = {}
 
     def snapshot(self) -> Snapshot:
         """Return the present state. It is shared: use it before the next change."""
@@ -37,7 +41,7 @@ class ClusterCache:
             nodes=self._nodes,
             nominated=nominated,
             namespaces=self._namespaces,
-            claims=Claims(self._claims, self._classes),
+            claims=self.claims(assumed=True),
         )
 
     @property
@@ -70,14 +74,57 @@ class ClusterCache:
 
     # --- claims
 
+    def claims(self, *, assumed: bool = False) -> Claims:
+        """Return claims, classes and volumes as the API reports them. ``assumed``: with the changes
+        that are being written."""
+        if not assumed or not (self._assumed_claims or self._assumed_volumes):
+            return Claims(self._claims, self._classes, self._volumes)
+        return Claims(
+            self._claims | self._assumed_claims,
+            self._classes,
+            self._volumes | self._assumed_volumes,
+        )
+
+    def assume_claims(self, plan: ClaimPlan, node: str) -> None:
+        """Count the volumes of a plan as taken, until the API reports their next versions or the
+        plan is dropped."""
+        for volume, claim in plan.reservations:
+            self._assumed_volumes[volume.metadata.name] = reserved(volume, claim)
+        for claim in plan.provisions:
+            key = (claim.metadata.namespace, claim.metadata.name)
+            self._assumed_claims[key] = with_selected_node(claim, node)
+
+    def drop_claims(self, plan: ClaimPlan) -> None:
+        for volume, _ in plan.reservations:
+            self._assumed_volumes.pop(volume.metadata.name, None)
+        for claim in plan.provisions:
+            self._assumed_claims.pop((claim.metadata.namespace, claim.metadata.name), None)
+
     def replace_claims(self, claims: Iterable[PersistentVolumeClaim]) -> None:
         self._claims = by_key(claims)
+        self._assumed_claims.clear()
 
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
-        self._claims[claim.metadata.namespace, claim.metadata.name] = claim
+        key = (claim.metadata.namespace, claim.metadata.name)
+        self._claims[key] = claim
+        self._assumed_claims.pop(key, None)
 
     def remove_claim(self, claim: PersistentVolumeClaim) -> None:
-        self._claims.pop((claim.metadata.namespace, claim.metadata.name), None)
+        key = (claim.metadata.namespace, claim.metadata.name)
+        self._claims.pop(key, None)
+        self._assumed_claims.pop(key, None)
+
+    def replace_volumes(self, volumes: Iterable[PersistentVolume]) -> None:
+        self._volumes = {item.metadata.name: item for item in volumes}
+        self._assumed_volumes.clear()
+
+    def set_volume(self, item: PersistentVolume) -> None:
+        self._volumes[item.metadata.name] = item
+        self._assumed_volumes.pop(item.metadata.name, None)
+
+    def remove_volume(self, item: PersistentVolume) -> None:
+        self._volumes.pop(item.metadata.name, None)
+        self._assumed_volumes.pop(item.metadata.name, None)
 
     def replace_classes(self, classes: Iterable[StorageClass]) -> None:
         self._classes = {item.metadata.name: item for item in classes}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from podtui.scheduler.claims import ClaimPlan, plan_claims
 from podtui.scheduler.filters import (
     NODE_AFFINITY,
     CycleState,
@@ -38,6 +39,8 @@ class ScheduleResult:
     """The pods to delete on the nominated node."""
     scores: dict[str, int] = field(default_factory=dict[str, int])
     """The total score by node; empty if only one node takes the pod."""
+    claims: ClaimPlan = field(default_factory=ClaimPlan)
+    """What happens to the unbound claims of the pod."""
 
 
 def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:
@@ -56,7 +59,7 @@ def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:
         nominated is not None
         and run_filters_with_nominated(pending, nominated, state, snapshot) is None
     ):
-        return ScheduleResult(node=nominated.name)
+        return _chosen(pending, snapshot, nominated)
     feasible, diagnosis = _filtered(pending, snapshot, state)
     if not feasible:
         preemption = preempt(pending, snapshot, state, diagnosis)
@@ -67,9 +70,16 @@ def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:
             victims=preemption.victims,
         )
     if len(feasible) == 1:
-        return ScheduleResult(node=feasible[0].name)
+        return _chosen(pending, snapshot, feasible[0])
     scores = total_scores(pending, snapshot, feasible)
-    return ScheduleResult(node=max(scores, key=lambda name: scores[name]), scores=scores)
+    node = snapshot.nodes[max(scores, key=lambda name: scores[name])]
+    return replace(_chosen(pending, snapshot, node), scores=scores)
+
+
+def _chosen(pending: Pending, snapshot: Snapshot, node: NodeInfo) -> ScheduleResult:
+    plan = plan_claims(pending.pod, snapshot.claims, node.name, node.facts.labels)
+    assert isinstance(plan, ClaimPlan)
+    return ScheduleResult(node=node.name, claims=plan)
 
 
 def _filtered(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -11,7 +11,13 @@ from podtui.api.pods import HostPort, host_ports, ports_clash
 from podtui.api.selectors import node_matches, tolerates
 from podtui.api.v1 import Pod, PodSpec, Taint, Volume
 from podtui.scheduler.affinity import AffinityState
-from podtui.scheduler.claims import VOLUME_RESTRICTIONS, Claims, refused_claim
+from podtui.scheduler.claims import (
+    VOLUME_RESTRICTIONS,
+    Claims,
+    exclusive_claims,
+    plan_claims,
+    refused_claim,
+)
 from podtui.scheduler.infos import (
     Amounts,
     NodeFacts,
@@ -26,6 +32,9 @@ from podtui.scheduler.spread import SpreadState
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 NODE_AFFINITY: Final = "NodeAffinity"
+CLAIM_IN_USE: Final = (
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -58,22 +67,54 @@ class Pending:
         return _features(self.pod)
 
 
+class ExclusiveClaims:
+    """The claims of a pod that only one pod may use, and how often other pods use them."""
+
+    __slots__ = ("_names", "_namespace", "users")
+
+    def __init__(self, namespace: str, names: frozenset[str], pods: Iterable[PodInfo]) -> None:
+        self._namespace = namespace
+        self._names = names
+        self.users = 0
+        for pod in pods if names else ():
+            self.update(pod, 1)
+
+    def update(self, pod: PodInfo, sign: int) -> None:
+        """Count a pod that was added to a node (1) or removed from it (-1)."""
+        if pod.namespace == self._namespace:
+            self.users += sign * len(self._names & pod.claims)
+
+    def copy(self) -> ExclusiveClaims:
+        other = ExclusiveClaims(self._namespace, self._names, ())
+        other.users = self.users
+        return other
+
+
 @dataclass(frozen=True, slots=True)
 class CycleState:
     """Counts over all nodes; they change as pods are added to a node and removed from it."""
 
     spread: SpreadState
     affinity: AffinityState
+    exclusive: ExclusiveClaims
+    claims: Claims
 
     @classmethod
     def of(cls, pending: Pending, snapshot: Snapshot) -> CycleState:
+        nodes, claims = snapshot.nodes.values(), snapshot.claims
+        pods = (pod for node in nodes for pod in node.pods.values())
+        names = exclusive_claims(pending.pod, claims)
         return cls(
-            SpreadState(pending.pod, snapshot.nodes.values()),
+            SpreadState(pending.pod, nodes),
             AffinityState(pending.info, snapshot),
+            ExclusiveClaims(pending.info.namespace, names, pods),
+            claims,
         )
 
     def copy(self) -> CycleState:
-        return CycleState(self.spread.copy(), self.affinity.copy())
+        return CycleState(
+            self.spread.copy(), self.affinity.copy(), self.exclusive.copy(), self.claims
+        )
 
     def add(self, pod: PodInfo, node: NodeInfo) -> None:
         """Add a pod to the node and to the counts."""
@@ -88,6 +129,7 @@ class CycleState:
     def _update(self, pod: PodInfo, node: NodeFacts, sign: int) -> None:
         self.spread.update(pod, node, sign)
         self.affinity.update(pod, node, sign)
+        self.exclusive.update(pod, sign)
 
 
 Filter = Callable[[Pending, NodeInfo, CycleState], Rejection | None]
@@ -207,13 +249,18 @@ def disks_clash(volume: Volume, other: Volume) -> bool:
     return False
 
 
-def _disks(pending: Pending, node: NodeInfo, _: CycleState) -> Rejection | None:
-    if not pending.info.disks:
-        return None
-    taken = [disk for pod in node.pods.values() for disk in pod.disks]
-    if not any(disks_clash(mine, used) for mine in pending.info.disks for used in taken):
-        return None
-    return Rejection(VOLUME_RESTRICTIONS, UNSCHEDULABLE, ("node(s) had no available disk",))
+def _disks(pending: Pending, node: NodeInfo, state: CycleState) -> Rejection | None:
+    taken = [disk for pod in node.pods.values() for disk in pod.disks] if pending.info.disks else ()
+    if any(disks_clash(mine, used) for mine in pending.info.disks for used in taken):
+        return Rejection(VOLUME_RESTRICTIONS, UNSCHEDULABLE, ("node(s) had no available disk",))
+    if state.exclusive.users > 0:
+        return Rejection(VOLUME_RESTRICTIONS, UNSCHEDULABLE, (CLAIM_IN_USE,))
+    return None
+
+
+def _claims(pending: Pending, node: NodeInfo, state: CycleState) -> Rejection | None:
+    plan = plan_claims(pending.pod, state.claims, node.name, node.facts.labels)
+    return plan if isinstance(plan, Rejection) else None
 
 
 def _spread(_: Pending, node: NodeInfo, state: CycleState) -> Rejection | None:
@@ -254,6 +301,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     _ports,
     _resources,
     _disks,
+    _claims,
     _spread,
     _affinity,
     _declared_features,

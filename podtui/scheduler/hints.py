@@ -40,7 +40,7 @@ class OwnChange:
 
 @dataclass(frozen=True, slots=True)
 class ClaimChange:
-    """A claim was added, removed or changed; without a key, a class of claims."""
+    """A claim was added, removed or changed; without a key, a volume or a class of claims."""
 
     key: Key | None = None
 
@@ -133,7 +133,9 @@ def _free_resources(pending: Pending, change: Change) -> bool:
 def _free_disk(pending: Pending, change: Change) -> bool:
     match change:
         case PodChange(PodInfo() as gone, None):
-            return gone.namespace == pending.info.namespace and any(
+            if gone.namespace != pending.info.namespace:
+                return False
+            return bool(gone.claims & pending.info.claims) or any(
                 disks_clash(disk, freed) for disk in pending.info.disks for freed in gone.disks
             )
         case _:
@@ -210,6 +212,14 @@ def _changed_claim(pending: Pending, change: Change) -> bool:
     )
 
 
+def _claim_or_node(pending: Pending, change: Change) -> bool:
+    match change:
+        case NodeChange(before, NodeFacts() as after):
+            return before is None or before.labels != after.labels
+        case _:
+            return _changed_claim(pending, change)
+
+
 def _claim_or_disk(pending: Pending, change: Change) -> bool:
     return _changed_claim(pending, change) or _free_disk(pending, change)
 
@@ -230,7 +240,7 @@ HINTS: Final[Mapping[str, Callable[[Pending, Change], bool]]] = {
     "NodePorts": _free_port,
     "NodeResourcesFit": _free_resources,
     VOLUME_RESTRICTIONS: _claim_or_disk,
-    VOLUME_BINDING: _changed_claim,
+    VOLUME_BINDING: _claim_or_node,
     spread.PLUGIN: _better_spread,
     affinity.PLUGIN: _affinity_changed,
     "NodeDeclaredFeatures": _new_features,

@@ -95,6 +95,8 @@ class PodInfo:
     ports: frozenset[HostPort] = frozenset()
     disks: tuple[Volume, ...] = ()
     """The volumes that exclude each other."""
+    claims: frozenset[str] = frozenset()
+    """The names of its claims, without those of ephemeral volumes."""
     affinity: tuple[Term, ...] = ()
     anti_affinity: tuple[Term, ...] = ()
     preferred_affinity: tuple[Term, ...] = ()
@@ -149,6 +151,11 @@ def pod_info(pod: Pod) -> PodInfo:
         scored=_scored(pod),
         ports=host_ports(pod),
         disks=tuple(filter(_is_disk, spec.volumes)),
+        claims=frozenset(
+            volume.persistentVolumeClaim.claimName
+            for volume in spec.volumes
+            if volume.persistentVolumeClaim is not None
+        ),
         affinity=tuple(
             _term(pod, term) for term in affinity.requiredDuringSchedulingIgnoredDuringExecution
         )

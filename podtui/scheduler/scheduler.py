@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
+from podtui.api.claims import reserved
 from podtui.api.objects import Object
 from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
@@ -17,6 +18,7 @@ from podtui.api.v1 import (
     Node,
     ObjectMeta,
     ObjectReference,
+    PersistentVolume,
     PersistentVolumeClaim,
     Pod,
 )
@@ -25,6 +27,7 @@ from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
 from podtui.scheduler.api import SchedulerApi
 from podtui.scheduler.cache import ClusterCache
+from podtui.scheduler.claims import ClaimPlan, binding_problem, is_plan_bound
 from podtui.scheduler.cycle import ScheduleResult, schedule
 from podtui.scheduler.events import SchedulerEvents
 from podtui.scheduler.filters import Pending
@@ -36,7 +39,9 @@ _LOG = logging.getLogger(__name__)
 _ENDED: Final = ("Succeeded", "Failed")
 _BINDINGS_AT_ONCE: Final = 16
 Reason = Literal["Unschedulable", "SchedulerError"]
-Kind = type[Pod | Node | Namespace | PersistentVolumeClaim | StorageClass]
+_VOLUMES_SECONDS: Final = 600.0
+"""The longest wait until the claims of a pod are bound."""
+Kind = type[Pod | Node | Namespace | PersistentVolume | PersistentVolumeClaim | StorageClass]
 
 
 class Scheduler:
@@ -53,8 +58,17 @@ class Scheduler:
         self._events = SchedulerEvents(api, clock, name, host)
         self._waiting: dict[str, Pod] = {}
         """Our pods without a node, as the API last reported them."""
-        self._unknown: set[Kind] = {Pod, Node, Namespace, PersistentVolumeClaim, StorageClass}
+        self._unknown: set[Kind] = {
+            Pod,
+            Node,
+            Namespace,
+            PersistentVolume,
+            PersistentVolumeClaim,
+            StorageClass,
+        }
         """The kinds that have not been listed yet."""
+        self._storage_changed = asyncio.Event()
+        """Set and replaced when a claim or volume changes, or a pod goes."""
         self._wake = asyncio.Event()
         self._bindings = asyncio.Semaphore(_BINDINGS_AT_ONCE)
 
@@ -74,6 +88,14 @@ class Scheduler:
                     cache.set_claim,
                     cache.remove_claim,
                     cache.replace_claims,
+                )
+            )
+            group.create_task(
+                self._follow_storage(
+                    PersistentVolume,
+                    cache.set_volume,
+                    cache.remove_volume,
+                    cache.replace_volumes,
                 )
             )
             group.create_task(
@@ -144,12 +166,12 @@ class Scheduler:
 
     async def _follow_storage(
         self,
-        kind: type[PersistentVolumeClaim | StorageClass],
+        kind: type[PersistentVolume | PersistentVolumeClaim | StorageClass],
         put: Callable[[Any], None],
         remove: Callable[[Any], None],
         replace_all: Callable[[Iterable[Any]], None],
     ) -> None:
-        """Keep the claims or their classes. If the server does not have them, there are none."""
+        """Keep the claims, volumes or classes. If the server does not have them, there are none."""
         async for delta in self._api.follow(kind):
             match delta:
                 case Synced(items):
@@ -158,12 +180,17 @@ class Scheduler:
                 case Changed(items) | Removed(items):
                     for item in items:
                         (put if isinstance(delta, Changed) else remove)(item)
-                        self._queue.move(_storage_change(item))
+                        self._queue.move(_storage_change(cast("Object", item)))
                 case Lost():
                     pass
             if not isinstance(delta, Lost) or delta.refused:
                 self._unknown.discard(kind)
             self._wake.set()
+            self._wake_bindings()
+
+    def _wake_bindings(self) -> None:
+        self._storage_changed.set()
+        self._storage_changed = asyncio.Event()
 
     def _all_nodes(self, nodes: Iterable[Node]) -> None:
         nodes = list(nodes)
@@ -233,6 +260,7 @@ class Scheduler:
             # It is being bound, which fails if it is being deleted.
             if pod.metadata.deletionTimestamp is not None:
                 self._free(uid)
+                self._wake_bindings()
             return
         self._queue.add(pod)
         was = before.status.nominatedNodeName if before else ""
@@ -247,6 +275,7 @@ class Scheduler:
         waiting = self._waiting.pop(uid, None)
         self._queue.delete(uid)
         self._free(uid)
+        self._wake_bindings()
         node = self._cache.nominated_node(uid)
         if waiting is not None and node:
             info = replace(pod_info(waiting), nominated=node)
@@ -278,26 +307,26 @@ class Scheduler:
             # Bound beside the loop: the next pod is tried at once, and must see this one on its
             # node.
             assumed = self._cache.assume(queued.pending.info, verdict.node)
-            group.create_task(self._bind(queued, assumed), name=f"bind {assumed.name}")
+            self._cache.assume_claims(verdict.claims, verdict.node)
+            group.create_task(
+                self._bind(queued, assumed, verdict.claims), name=f"bind {assumed.name}"
+            )
             # Many pods may be active: let the other tasks of this event loop run.
             await asyncio.sleep(0)
         else:
             await self._refused(queued, verdict)
 
-    async def _bind(self, queued: Queued, pod: PodInfo) -> None:
-        binding = Binding(
-            apiVersion="v1",
-            kind="Binding",
-            metadata=ObjectMeta(namespace=pod.namespace, name=pod.name, uid=pod.uid),
-            target=ObjectReference(kind="Node", name=pod.node),
-        )
+    async def _bind(self, queued: Queued, pod: PodInfo, claims: ClaimPlan) -> None:
+        plugin = 'PreBind plugin "VolumeBinding"'
         try:
-            async with self._bindings:
-                await self._api.bind(binding)
+            await self._bind_claims(pod, claims)
+            plugin = 'Bind plugin "DefaultBinder"'
+            await self._bind_pod(pod)
         except PodtuiError as error:
+            self._cache.drop_claims(claims)
             if self._cache.is_assumed(pod.uid):
                 self._free(pod.uid)
-            message = f'running Bind plugin "DefaultBinder": {error}'
+            message = f"running {plugin}: {error}"
             await self._report(
                 queued, "SchedulerError", ScheduleResult(message=message, nominated="")
             )
@@ -306,6 +335,50 @@ class Scheduler:
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}"
         about = _reference(queued.pending.pod)
         self._events.record(about, "Normal", "Scheduled", "Binding", text)
+
+    async def _bind_claims(self, pod: PodInfo, plan: ClaimPlan) -> None:
+        """Reserve volumes and select the node of claims, and wait until the controllers have bound
+        them. Raises `PodtuiError`."""
+        if not plan.keys:
+            return
+        async with self._bindings:
+            written = ClaimPlan(
+                tuple([(await self._reserve(*pair), pair[1]) for pair in plan.reservations]),
+                tuple([await self._api.select_node(item, pod.node) for item in plan.provisions]),
+            )
+        try:
+            async with asyncio.timeout(_VOLUMES_SECONDS):
+                await self._wait_for_claims(pod, written)
+        except TimeoutError:
+            raise PodtuiError("binding volumes: context deadline exceeded") from None
+
+    async def _reserve(
+        self, volume: PersistentVolume, claim: PersistentVolumeClaim
+    ) -> PersistentVolume:
+        taken = reserved(volume, claim)
+        return volume if taken is volume else await self._api.update_volume(taken)
+
+    async def _wait_for_claims(self, pod: PodInfo, plan: ClaimPlan) -> None:
+        while not is_plan_bound(plan, claims := self._cache.claims()):
+            node = self._cache.nodes.get(pod.node)
+            problem = "" if node else f'failed to get node "{pod.node}": node not found'
+            if not self._cache.is_assumed(pod.uid):
+                problem = f'pod does not exist any more: pod "{pod.name}" not found'
+            elif node is not None:
+                problem = binding_problem(plan, claims, pod.node, node.facts.labels)
+            if problem:
+                raise PodtuiError(f"binding volumes: {problem}")
+            await self._storage_changed.wait()
+
+    async def _bind_pod(self, pod: PodInfo) -> None:
+        binding = Binding(
+            apiVersion="v1",
+            kind="Binding",
+            metadata=ObjectMeta(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+            target=ObjectReference(kind="Node", name=pod.node),
+        )
+        async with self._bindings:
+            await self._api.bind(binding)
 
     async def _refused(self, queued: Queued, verdict: ScheduleResult) -> None:
         if verdict.victims and verdict.nominated:

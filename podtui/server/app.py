@@ -17,7 +17,7 @@ from podtui.server.kubelet_api.files import FileRoutes
 from podtui.server.kubelet_api.kubelet import KubeletRoutes
 from podtui.server.kubelet_api.locations import PodLocations
 from podtui.server.kubelet_api.logs import LogRoutes
-from podtui.server.kubelet_api.pod_proxy import PodProxyRoutes
+from podtui.server.kubelet_api.pod_proxy import ProxyRoutes
 from podtui.server.kubelet_api.port_forward import PortForwardRoutes
 from podtui.server.kubelet_api.remote_command import RemoteCommandRoutes
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
@@ -111,7 +111,7 @@ def build_app(
     app.add_routes(KubeletRoutes(kubelet).routes())
     for part in (RemoteCommandRoutes, PortForwardRoutes):
         app.add_routes(part(kubelet.sessions, sockets, locations).routes())
-    app.add_routes(PodProxyRoutes(kubelet.sessions, sockets, streams, locations).routes())
+    app.add_routes(ProxyRoutes(kubelet.sessions, sockets, streams, locations).routes())
     app.add_routes(FileRoutes(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)
     return app

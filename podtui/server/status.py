@@ -19,7 +19,7 @@ from contextlib import (
     contextmanager,
 )
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -93,7 +93,24 @@ class StatusError(Exception):
     def response(self) -> web.Response:
         headers = warning_headers(self.warnings)
         headers.extend(self.headers or {})
-        return json_response(msgspec.json.encode(self.status()), code=self.code, headers=headers)
+        return json_response(encode_status(self.status()), code=self.code, headers=headers)
+
+
+_ORDER: Final = ("kind", "apiVersion", "metadata", "status", "message", "reason", "details", "code")
+_DETAILS_ORDER: Final = ("name", "group", "kind", "uid", "causes", "retryAfterSeconds")
+
+
+def encode_status(status: Status) -> bytes:
+    """Return the JSON form, with the fields in the order of an API server: ``kubectl create --raw``
+    prints it as it is."""
+    tree = _ordered(msgspec.to_builtins(status), _ORDER)
+    if "details" in tree:
+        tree["details"] = _ordered(tree["details"], _DETAILS_ORDER)
+    return msgspec.json.encode(tree)
+
+
+def _ordered(tree: dict[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    return {name: tree[name] for name in order if name in tree}
 
 
 def warning_headers(texts: Iterable[str]) -> CIMultiDict[str]:
@@ -123,7 +140,7 @@ def success(message: str = "", code: int = 200) -> web.Response:
         message=message,
         code=code,
     )
-    return json_response(msgspec.json.encode(status), code=code)
+    return json_response(encode_status(status), code=code)
 
 
 def not_found(plural: str, name: str, group: str = "") -> StatusError:

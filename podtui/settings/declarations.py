@@ -100,6 +100,16 @@ class Settings(Struct, frozen=True, kw_only=True):
             flag=Flag("--engine", "auto|URL|memory", "container engine"),
         ),
     ] = "auto"
+    simulatedEngine: Annotated[
+        _Map,
+        Setting(
+            values.simulated_engine,
+            "of the engine `memory`: the `cpu` and `memory` of its machine; the UID of its images"
+            " (`user`); with `completion: true`, init containers, and containers of pods that are"
+            " not always restarted, such as those of Jobs, exit with 0 at once",
+            default="`{cpu: 8, memory: 32Gi, user: 0, completion: false}`",
+        ),
+    ] = {}
     nodeName: Annotated[
         str,
         Setting(

@@ -111,6 +111,28 @@ def text_map(value: object) -> Mapping[str, str]:
     raise ValueError("must be a map such as {cpu: 100m}")
 
 
+def simulated_engine(value: object) -> Mapping[str, str]:
+    """Parse the machine of the simulated engine, and whether its containers complete."""
+    given = dict(text_map(value))
+    for key, amount in given.items():
+        try:
+            match key:
+                case "cpu":
+                    positive(amount)
+                case "memory":
+                    size(amount)
+                case "completion":
+                    given[key] = "true" if boolean(amount) else "false"
+                case "user":
+                    if not amount.isdecimal():
+                        raise ValueError("must be a UID")
+                case _:
+                    raise ValueError("is unknown: there are cpu, memory, user and completion")
+        except ValueError as error:
+            raise ValueError(f"{key} {error}") from error
+    return given
+
+
 def percent(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isdigit() else value
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= 100:

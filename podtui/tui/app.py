@@ -33,7 +33,13 @@ from podtui.tui.commands.agent_supervisor import AgentSupervisor
 from podtui.tui.commands.availability import is_available
 from podtui.tui.commands.custom_runner import CustomRunner
 from podtui.tui.commands.edit_record import offer_saved_pods
-from podtui.tui.commands.registry import Command, available_commands, completions, parse_command
+from podtui.tui.commands.registry import (
+    Command,
+    available_commands,
+    completions,
+    kind_commands,
+    parse_command,
+)
 from podtui.tui.commands.saved_pods import SavedPods, SaveError
 from podtui.tui.commands.session import Selection, Session, leave_dialog
 from podtui.tui.commands.terminal import (
@@ -497,7 +503,8 @@ class PodtuiApp(KeyQueue):
     @property
     def commands(self) -> tuple[Command, ...]:
         """The commands available with this server, including the user's own."""
-        return (*available_commands(self.model.server.capabilities), *self.custom.typed)
+        own = (*available_commands(self.model.server.capabilities), *self.custom.typed)
+        return (*own, *kind_commands(self.model.kinds))
 
     def action_context(self, name: str) -> None:
         """Switch to another context; without a name, open a picker."""

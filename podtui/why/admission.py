@@ -18,6 +18,7 @@ from podtui.why.amounts import (
     plain,
     requested,
 )
+from podtui.why.node_labels import label_command, labels_to_fit
 from podtui.why.types import Facts, Fix, Match, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
@@ -151,7 +152,17 @@ def _selector(facts: Facts) -> Match | None:
         return None
     key, value, near = unmet
     has = f"Its most similar label is {near}." if near else "It has no similar label."
-    return Match({"label": f"{key}={value}", "has": has}, ("spec", "nodeSelector", key))
+    values = {"label": f"{key}={value}", "has": has, **_label_advice(facts, "nodeSelector")}
+    return Match(values, ("spec", "nodeSelector", key))
+
+
+def _label_advice(facts: Facts, field: str) -> dict[str, str]:
+    """Return the remedies: labels of the node if they help, else only a change of the field."""
+    labels = labels_to_fit(facts.pod, facts.node)
+    if not labels:
+        return {"advice": f"Change or remove the {field}."}
+    command = label_command(facts.node, labels)
+    return {"advice": f"{command}; then retry the pod. Or change or remove the {field}."}
 
 
 def _select_less(facts: Facts, match: Match, source: Source) -> Iterator[Fix | None]:
@@ -171,7 +182,9 @@ def _select_less(facts: Facts, match: Match, source: Source) -> Iterator[Fix | N
 
 
 def _affinity(facts: Facts) -> Match | None:
-    return Match() if _refusal(facts, "NodeAffinity") else None
+    if not _refusal(facts, "NodeAffinity"):
+        return None
+    return Match(_label_advice(facts, "affinity"))
 
 
 def _sysctl(facts: Facts) -> Match | None:
@@ -259,7 +272,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         title="It may run only on a node with the label {label}, which this node does not have.",
         brief="node lacks {label}",
         sentences=("{has}",),
-        advice="Change or remove the nodeSelector.",
+        advice="{advice}",
         events=("NodeAffinity",),
         fixes=_select_less,
         docs=_DOCS + "concepts/scheduling-eviction/assign-pod-node/",
@@ -270,7 +283,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         title="Its node affinity does not allow this node.",
         brief="node affinity excludes the node",
         sentences=("At least one of the required terms must match the node's labels or its name.",),
-        advice="Change or remove the affinity.",
+        advice="{advice}",
         field=("spec", "affinity", "nodeAffinity"),
         events=("NodeAffinity",),
         docs=_DOCS + "concepts/scheduling-eviction/assign-pod-node/",

@@ -32,10 +32,11 @@ from podtui.why.folder import (
     manifest_match,
 )
 from podtui.why.images import IMAGES
+from podtui.why.node_labels import labels_to_fit
 from podtui.why.pod_rules import ENGINE, REMAINING, TERMINATIONS, engine_advice
 from podtui.why.probes import KILLED, NOT_READY, PENDING
 from podtui.why.sandbox import SANDBOX
-from podtui.why.scheduling import SCHEDULING
+from podtui.why.scheduling import NO_LABEL, SCHEDULING
 from podtui.why.starting import CREATING, STARTING
 from podtui.why.types import FINE, Diagnosis, Evidence, Facts, Fix, Kind, Match, Rule
 
@@ -49,6 +50,8 @@ RUNNING: tuple[Rule[Case], ...] = (*NOT_READY, *PENDING, CREATING)
 AFTER: tuple[Rule[Facts], ...] = REMAINING
 """Rules for the whole pod, tried if no rule of a container matched."""
 
+REJECTIONS: Final = frozenset({"NodeLabelMissing", "NodeAffinity"})
+"""The causes of a rejection for the labels of the node."""
 MOST_EVENTS = 6
 MOST_LINES = 8
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
@@ -57,7 +60,12 @@ T = TypeVar("T", Facts, Case)
 
 def diagnose(facts: Facts) -> Diagnosis:
     """Return the diagnosis of a pod. Never raises, whatever an API server reports of the pod."""
-    return replace(_cause(facts), health=pod_health(facts.pod, facts.now).health)
+    diagnosis = replace(_cause(facts), health=pod_health(facts.pod, facts.now).health)
+    if diagnosis.cause in REJECTIONS or (
+        diagnosis.cause == "Unschedulable" and NO_LABEL in diagnosis.title
+    ):
+        return replace(diagnosis, node_labels=labels_to_fit(facts.pod, facts.node))
+    return diagnosis
 
 
 def _cause(facts: Facts) -> Diagnosis:

@@ -11,6 +11,7 @@ from podtui.api.places import Path
 from podtui.editing.source import Source
 from podtui.why.amounts import quantity
 from podtui.why.cases import Case
+from podtui.why.missing_rules import missing_rule
 from podtui.why.types import Evidence, Fix, Kind, Match, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
@@ -70,6 +71,20 @@ def _by_output(*hints: str) -> Callable[[Case], Match | None]:
         return Match({**_values(case), "line": line.strip()}, _command(case))
 
     return match
+
+
+def _forbidden_request(case: Case) -> Match | None:
+    """Match a failure whose last output has an error of an API server that names a rule."""
+    ending = case.ending
+    if ending is None or ending.exitCode in (0, 137, 143):
+        return None
+    for line in reversed(case.output.splitlines()):
+        rule = missing_rule(line)
+        if rule is not None:
+            values = {"line": line.strip(), "missing": rule.title, "what": rule.what,
+                      "rule": rule.rule, "grant": rule.advice}  # fmt: skip
+            return Match({**_values(case), **values}, ("spec", "serviceAccountName"))
+    return None
 
 
 # --- memory
@@ -269,6 +284,16 @@ ENDINGS: tuple[Rule[Case], ...] = with_events(
         logs=True,
         fixes=_ends,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#restart-policy",
+    ),
+    Rule(
+        id="AccountForbidden",
+        match=_forbidden_request,
+        title="{container} exited with code {code}, probably because {missing}.",
+        brief="account may not {what}",
+        sentences=("Log: {line}", "Missing rule: {rule}.", "{again}"),
+        advice="{grant}",
+        logs=True,
+        docs=_DOCS + "reference/access-authn-authz/rbac/",
     ),
     Rule(
         id="AddressInUse",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any, Final
 
@@ -18,11 +18,12 @@ WIDTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A diagnosis and its subject: a pod, or a file that produces none."""
+    """A diagnosis and its subject: a pod, another object, or a file that produces no pod."""
 
     name: str
     diagnosis: Diagnosis
     manifest: Manifest | None = None
+    uid: str = ""
 
     @property
     def is_healthy(self) -> bool:
@@ -31,7 +32,9 @@ class Report:
 
     @property
     def state(self) -> str:
-        """The health of the pod, or the state of a file without a pod."""
+        """The health of the pod, or the state of another object or of a file without a pod."""
+        if self.diagnosis.state:
+            return self.diagnosis.state
         if self.diagnosis.health is not None:
             return str(self.diagnosis.health)
         return str(self.manifest.status.state) if self.manifest is not None else ""
@@ -47,7 +50,18 @@ def _block(report: Report) -> list[str]:
     lines = [
         f"{_glyph(diagnosis)} {one_line(report.name)}  {report.state}",
         _paragraph(diagnosis.title),
+        *_details(report),
     ]
+    for part in diagnosis.parts:
+        more = f" and {len(part.more):,} more" if part.more else ""
+        block = _block(Report(f"{part.name}{more}", replace(part.diagnosis, docs="")))
+        lines += (f"    {line}" for text in block for line in text.split("\n"))
+    return lines
+
+
+def _details(report: Report) -> list[str]:
+    diagnosis = report.diagnosis
+    lines: list[str] = []
     lines += (_paragraph(sentence) for sentence in diagnosis.sentences)
     for item in diagnosis.evidence:
         times = f" (x{item.count})" if item.count > 1 else ""
@@ -84,7 +98,10 @@ def advice_word(fixes: Sequence[Fix]) -> str:
 
 
 def _paragraph(text: str) -> str:
-    return fill(one_line(text), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return fill(
+        one_line(text), WIDTH, initial_indent="  ", subsequent_indent="  ",
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
 
 
 def _place(report: Report) -> str:
@@ -125,6 +142,11 @@ def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
             "fixes": [_fix_json(fix) for fix in report.diagnosis.fixes],
             "advice": report.diagnosis.advice,
             "docs": report.diagnosis.docs,
+            "nodeLabels": dict(report.diagnosis.node_labels),
+            "parts": [
+                {**render_json([Report(part.name, part.diagnosis)])[0], "more": list(part.more)}
+                for part in report.diagnosis.parts
+            ],
         }
         for report in reports
         for line, column in [report.diagnosis.position or (None, None)]

@@ -18,11 +18,14 @@ from podtui.why.amounts import (
     plain,
     requested,
 )
+from podtui.why.node_labels import label_command, labels_to_fit
 from podtui.why.types import Facts, Match, Rule
 
 ALIVE = ("Pending", "Running", "Unknown")
 _DOCS = "https://kubernetes.io/docs/"
-_PREEMPTION: Final = re.compile(r" *(?:no new claims to deallocate, )?preemption: ")
+_PREEMPTION: Final = re.compile(
+    r" *(?:no new claims to deallocate, )?preemption: |(?<=\.) not found$"
+)
 _INSUFFICIENT: Final = re.compile(r"Insufficient (\S+?)(?=[,.]? |[,.]?$)")
 _CLAIM: Final = re.compile(
     r'persistentvolumeclaim "[^"]*" not found|to create the persistentvolumeclaim "'
@@ -31,6 +34,8 @@ _NO_CLAIM: Final = "Create the claim, or use another volume type."
 _NODE_AFFINITY: Final[Path] = (
     "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
 )  # fmt: skip
+NO_LABEL: Final = "node affinity/selector"
+"""Part of the scheduler's reason for a node whose labels do not fit."""
 _ONE_NODE: Final = "0/1 nodes are available: 1 "
 _NO_REMEDY: Final = "Lower the requests, relax selectors and tolerations, or add a node."
 
@@ -105,15 +110,16 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
             f"Add a toleration, or remove the taint: kubectl taint node {node} KEY-.",
             detail,
         )
-    if "node affinity/selector" in message:
+    if NO_LABEL in message:
         labels = facts.node.metadata.labels if facts.node is not None else {}
         lacking = [f"{key}={value}" for key, value in spec.nodeSelector.items()
                    if labels.get(key) != value]  # fmt: skip
         field = ("spec", "nodeSelector") if spec.nodeSelector else _NODE_AFFINITY
+        wanted = labels_to_fit(facts.pod, facts.node)
+        advice = f"{label_command(facts.node, wanted)}, or change" if wanted else "Change"
         yield _Remedy(
             field,
-            f"Label the node (kubectl label node {node} {lacking[0] if lacking else 'KEY=VALUE'}),"
-            " or change the selector.",
+            f"{advice} the {'selector' if spec.nodeSelector else 'affinity'}.",
             f"The node {node} has no label {', '.join(lacking)}."
             if lacking and facts.node is not None
             else "",
@@ -128,6 +134,14 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
         yield _Remedy(("spec", "affinity", "podAffinity"), advice)
     if "topology spread" in message:
         advice = "Raise maxSkew, or set whenUnsatisfiable to ScheduleAnyway."
+        if "missing required label" in message:
+            keys = [spread.topologyKey for spread in spec.topologySpreadConstraints]
+            labels = facts.node.metadata.labels if facts.node is not None else {}
+            lacking = [key for key in keys if key not in labels] or keys
+            advice = (
+                f"Label the node: kubectl label node {node} {'=VALUE '.join(lacking)}=VALUE."
+                " Or set whenUnsatisfiable to ScheduleAnyway."
+            )
         yield _Remedy(("spec", "topologySpreadConstraints"), advice)
     if _CLAIM.search(message):
         claim = _NO_CLAIM

@@ -101,11 +101,27 @@ class Diagnosis:
     """True if the last lines of the container's log would improve the diagnosis."""
     log_problem: str = ""
     """The reason why that log could not be read."""
+    state: str = ""
+    """The state of an object that is no pod, in a word or two: ``suspended``, ``rolling out``."""
+    parts: tuple[Part, ...] = ()
+    """The diagnoses of other objects that explain this one, such as the pods of a Deployment."""
+    node_labels: tuple[tuple[str, str], ...] = ()
+    """Labels with which the pod's node would satisfy its selector and affinity."""
 
     @property
     def besides(self) -> bool:
         """True if the failure is not the pod's: its file or its node has one."""
         return self.kind is Kind.FAILURE and self.health in WELL
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The diagnosis of an object, such as ``pod/web-1``, within that of another. ``more`` are the
+    names of objects with the same diagnosis."""
+
+    name: str
+    diagnosis: Diagnosis
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,9 @@ async def test_termination_messages(bench: Bench) -> None:
 async def test_out_of_memory(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(
-        sandbox, "echo filling; tail /dev/zero; sleep 1; exit 137", resources=Resources(memory=16 << 20)
+        sandbox,
+        "echo filling; tail /dev/zero; sleep 1; exit 137",
+        resources=Resources(memory=16 << 20),
     )
     status = await bench.ended(ident)
     assert (status.exit_code, status.reason) == (137, "OOMKilled")

@@ -67,3 +67,36 @@ def test_a_budget_allows_disruptions(agent: KubectlAgent) -> None:
     assert row.split()[:4] == ["kept", "N/A", "1", "1"]
     agent.out("scale", "deployment/kept", "--replicas=1")
     agent.until(lambda: "Total: 1" in " ".join(agent.out("describe", "pdb", "kept").split()))
+
+
+AUTOSCALER: Final = """\
+apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata: {name: scaled}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: scaled}
+  minReplicas: 1
+  maxReplicas: 3
+  targetCPUUtilizationPercentage: 60
+"""
+
+
+def test_an_autoscaler_has_two_versions(agent: KubectlAgent) -> None:
+    applied = "horizontalpodautoscaler.autoscaling/scaled"
+    assert agent.out("apply", "-f", "-", text=AUTOSCALER) == f"{applied} created\n"
+    assert agent.out("apply", "-f", "-", text=AUTOSCALER) == f"{applied} unchanged\n"
+    row = agent.out("get", "hpa", "scaled").splitlines()[1].split()
+    assert row[:6] == ["scaled", "Deployment/scaled", "cpu:", "<unknown>/60%", "1", "3"]
+    path = "jsonpath={.apiVersion} {.spec.metrics[0].resource.target.averageUtilization}"
+    assert agent.out("get", "hpa", "scaled", "-o", path) == "autoscaling/v2 60"
+    older = ("get", "horizontalpodautoscalers.v1.autoscaling", "scaled", "-o")
+    path = "jsonpath={.apiVersion} {.spec.targetCPUUtilizationPercentage}"
+    assert agent.out(*older, path) == "autoscaling/v1 60"
+    changed = AUTOSCALER.replace("60", "70")
+    assert agent.out("apply", "-f", "-", text=changed) == f"{applied} configured\n"
+    assert agent.out(*older, path) == "autoscaling/v1 70"
+    explained = agent.out("explain", "hpa.spec", "--api-version=autoscaling/v1")
+    assert "VERSION:    v1" in explained
+    assert "targetCPUUtilizationPercentage\t<integer>" in explained
+    assert "metrics\t<[]MetricSpec>" in agent.out("explain", "hpa.spec")
+    agent.out("delete", "hpa", "scaled")

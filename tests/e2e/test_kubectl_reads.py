@@ -238,4 +238,11 @@ def test_a_server_in_a_pod_is_reached_through_the_api(agent: KubectlAgent) -> No
         r"error trying to reach service: dial tcp [\d.]+:81: connect: connection refused",
         refused.stderr,
     ), refused.stderr
+    agent.out("expose", "pod", "web", "--name=shop", "--port=80", "--target-port=8080")
+    service = path.replace("/pods/", "/services/")
+    agent.until(lambda: agent.run("get", "--raw", service.format("shop")).stdout == "hello\n")
+    assert agent.out("get", "--raw", service.format("http:shop:80")) == "hello\n"
+    refused = agent.run("get", "--raw", service.format("shop:81"))
+    assert 'no service port 81 found for service "shop"' in refused.stderr
+    agent.out("delete", "service", "shop")
     agent.out("delete", "pod", "web", "--now")

@@ -125,3 +125,96 @@ spec:
     agent.out("delete", "pvc", "data")
     agent.out("wait", "--for=jsonpath={.status.phase}=Released", "pv/disk", "--timeout=60s")
     agent.out("delete", "pv", "disk")
+
+
+WAITING: Final = """\
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: outside}
+provisioner: example.com/disk
+volumeBindingMode: WaitForFirstConsumer
+"""
+USER: Final = """\
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: NAME}
+spec: {accessModes: [MODE], storageClassName: NAME, resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: c, image: "busybox:1", volumeMounts: [{name: d, mountPath: /d}]}]
+  volumes: [{name: d, persistentVolumeClaim: {claimName: NAME}}]
+"""
+LOCAL: Final = """\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  accessModes: [ReadWriteOncePod]
+  capacity: {storage: 5Gi}
+  storageClassName: local
+  local: {path: /srv}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [n1]}]
+"""
+
+
+def test_pods_wait_without_a_node_until_their_claims_can_be_bound(agent: KubectlAgent) -> None:
+    def user(name: str, mode: str = "ReadWriteOnce") -> str:
+        return USER.replace("NAME", name).replace("MODE", mode)
+
+    def node(name: str) -> str:
+        return agent.out("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+
+    def says(name: str, text: str) -> None:
+        agent.until(lambda: text in agent.out("describe", "pod", name))
+
+    text = WAITING + user("local", "ReadWriteOncePod") + user("missing") + user("outside")
+    agent.out("create", "-f", "-", text=text)
+    says("local", "1 node(s) didn't find available persistent volumes to bind.")
+    says("missing", "pod has unbound immediate PersistentVolumeClaims.")
+    claim = ("get", "pvc", "outside", "-o", "jsonpath={.metadata.annotations}")
+    selected = '"volume.kubernetes.io/selected-node":"n1"'
+    agent.until(lambda: selected in agent.out(*claim))
+    assert [node(name) for name in ("local", "missing", "outside")] == ["", "", ""]
+
+    agent.out("create", "-f", "-", text=LOCAL)
+    agent.out("wait", "--for=condition=Ready", "pod/local", "--timeout=60s")
+    assert "Bound" in agent.out("get", "pv", "disk", "--no-headers")
+
+    pod = user("local").split("---")[-1]
+    second = pod.replace("name: local", "name: second", 1)
+    agent.out("create", "-f", "-", text=second)
+    says("second", "1 node has pod using PersistentVolumeClaim with the same name and")
+    agent.out("delete", "pod", "local")
+    agent.out("wait", "--for=condition=Ready", "pod/second", "--timeout=60s")
+
+
+ACCOUNT: Final = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: robot}
+spec:
+  serviceAccountName: robot
+  containers: [{name: c, image: "busybox:1"}]
+"""
+
+
+def test_a_static_pod_waits_for_its_account(agent: KubectlAgent) -> None:
+    (agent.folder / "robot.yaml").write_text(ACCOUNT)
+    text = 'failed to fetch token: serviceaccounts "robot" not found'
+    agent.until(lambda: text in agent.out("get", "events"))
+    agent.out("create", "serviceaccount", "robot")
+    agent.out("wait", "--for=condition=Ready", "pod/robot-n1", "--timeout=60s")

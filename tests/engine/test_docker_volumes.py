@@ -23,7 +23,7 @@ from podtui.runtime.docker.abilities import abilities
 from podtui.runtime.docker.identity import PLACES_LABEL, root_key
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
 from podtui.runtime.docker.storage import TarEntry, read_places, tar_of
-from podtui.runtime.protocol import HostPathKind, Mount, PodVolume
+from podtui.runtime.protocol import HostPathKind, Mount, NfsShare, PodVolume
 
 TEST_IMAGE = "docker.io/library/podtui-test-image:1"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="the engine's files are not readable here")
@@ -367,3 +367,15 @@ async def test_created_host_paths_have_the_kubelets_modes(
         await make(f"{tmp_path}/no/f", create="File")
     with pytest.raises(EngineError):
         await make(f"{tmp_path}/real/a/f/below", create="Directory")
+
+
+# --- shares of NFS servers
+
+
+async def test_a_share_that_cannot_be_mounted(docker_bench: Bench, raw: Any) -> None:
+    share = NfsShare(server="127.0.0.1", path="/none", options=("retry=0", "timeo=10", "port=9"))
+    before = {volume["Name"] for volume in raw.volumes()["Volumes"] or ()}
+    with pytest.raises(EngineError, match="failed to mount local volume: mount :/none"):
+        await docker_bench.runtime.check_nfs(share)
+    after = {volume["Name"] for volume in raw.volumes()["Volumes"] or ()}
+    assert after <= before

@@ -17,6 +17,7 @@ from screen_classes import dialog_functions, screen_classes
 from tui_app import strips_of
 
 from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
+from podtui.tui.screens.objects.object_screen import OBJECT_TABS, ObjectScreen
 from podtui.tui.screens.pods.pod_screen import POD_TABS, PodScreen
 
 Picture = Callable[..., bool]
@@ -61,7 +62,12 @@ def test_every_screen_has_a_picture() -> None:
 
 
 def test_every_tab_has_a_picture() -> None:
-    for screen, tabs in ((PodScreen, POD_TABS), (NodeScreen, NODE_TABS)):
+    of_screens = (
+        (PodScreen, POD_TABS),
+        (NodeScreen, NODE_TABS),
+        (ObjectScreen, OBJECT_TABS),
+    )
+    for screen, tabs in of_screens:
         assert {one.tab for one in PICTURES.values() if one.shows is screen} == set(tabs)
 
 

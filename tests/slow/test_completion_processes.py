@@ -68,7 +68,8 @@ def test_commands_and_folders_are_completed(complete: Complete, tmp_path: Path) 
         ("podtui exec web -c ", ["app", "side"]),
         ("podtui exec -c s", ["side"]),
         ("podtui cp w", ["web:"]),
-        ("podtui why ", ["web"]),
+        ("podtui why w", ["web"]),
+        ("podtui why st", ["sts/"]),
     ],
 )
 def test_pods_and_containers_are_completed(

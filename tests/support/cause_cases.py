@@ -173,7 +173,7 @@ CAUSES: tuple[Cause, ...] = (
           pod_text(pod="volumes:\n- name: v\n  configMap: {name: settings}\n",
           text="volumeMounts: [{name: v, mountPath: /v}]\n"),
           field="spec.volumes[0].configMap.name", fix="Start without it"),
-    Cause("VolumeFailed", pod_text(pod="volumes:\n- name: v\n  nfs: {server: 10.0.0.1, path: /x}\n",
+    Cause("VolumeFailed", pod_text(pod="volumes:\n- name: v\n  fc: {targetWWNs: [w], lun: 0}\n",
           text="volumeMounts: [{name: v, mountPath: /v}]\n"), field="spec.volumes[0]"),
     Cause("SandboxPortInUse", pod_text(HOST_PORT), lambda w: w.engine.faults.fail("run_sandbox",
           EngineConflict("driver failed programming external connectivity on endpoint x: Bind for"
@@ -322,6 +322,9 @@ CAUSES: tuple[Cause, ...] = (
     Cause("Terminated", runs("exit 143"), field="spec.containers[0].command"),
     Cause("SegmentationFault", runs("exit 139"), field="spec.containers[0].command"),
     Cause("Aborted", runs("exit 134"), field="spec.containers[0].command"),
+    Cause("AccountForbidden", runs("exit 1"), field="spec.serviceAccountName",
+          logs=(('pods is forbidden: User "system:serviceaccount:default:app" cannot list resource'
+                ' "pods" in API group "" in the namespace "default"'),)),
     Cause("AddressInUse", runs("exit 1"), logs=("bind() failed: Address already in use",),
           field="spec.containers[0].command"),
     Cause("ReadOnly", runs("exit 1"), logs=("mkdir /var/x: Read-only file system",),

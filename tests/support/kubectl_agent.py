@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kubectl import NEWEST
@@ -25,6 +25,27 @@ class KubectlAgent:
     root: Path
     work: Path
     environment: dict[str, str]
+    node: str
+    command: tuple[str, ...]
+    """The command line of the agent."""
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+    """The agent, and earlier ones that were killed."""
+
+    def launch(self) -> None:
+        with (self.root.parent / "agent.log").open("ab") as log:
+            process = subprocess.Popen(self.command, stdout=log, stderr=log, env=self.environment)
+        self.processes.append(process)
+
+    def kill(self) -> None:
+        """Kill the agent, and start another one."""
+        self.processes[-1].kill()
+        self.processes[-1].wait(timeout=120)
+        self.launch()
+        self.wait_for_node()
+
+    def wait_for_node(self) -> None:
+        ready = ("wait", "--for=condition=Ready", f"node/{self.node}", "--timeout=1s")
+        self.until(lambda: self.run(*ready).returncode == 0, START_SECONDS)
 
     def run(
         self,
@@ -106,29 +127,19 @@ def kubectl_agent(
         "XDG_CONFIG_HOME": str(base),
         "PODTUI_KUBELET_STRICT": str(strict).lower(),
     }
-    with (base / "agent.log").open("wb") as log:
-        agent = subprocess.Popen(
-            [*program, "--static-pod-path", str(folder), "--node-name", node, "agent"],
-            stdout=log,
-            stderr=log,
-            env=environment,
+    started = (*program, "--static-pod-path", str(folder), "--node-name", node, "agent")
+    agent = KubectlAgent(folder, root, work, environment, node, started)
+    agent.launch()
+    try:
+        written = subprocess.run(
+            [*program, "kubeconfig"], env=environment, capture_output=True, text=True, check=True
         )
-        try:
-            written = subprocess.run(
-                [*program, "kubeconfig"],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            environment["KUBECONFIG"] = written.stdout.strip()
-            found = KubectlAgent(folder, root, work, environment)
-            ready = ("wait", "--for=condition=Ready", f"node/{node}", "--timeout=1s")
-            found.until(lambda: found.run(*ready).returncode == 0, START_SECONDS)
-            yield found
-        finally:
-            agent.terminate()
-            agent.wait(timeout=120)
-            subprocess.run(
-                [*program, "down", "--yes"], env=environment, capture_output=True, check=False
-            )
+        environment["KUBECONFIG"] = written.stdout.strip()
+        agent.wait_for_node()
+        yield agent
+    finally:
+        agent.processes[-1].terminate()
+        agent.processes[-1].wait(timeout=120)
+        subprocess.run(
+            [*program, "down", "--yes"], env=environment, capture_output=True, check=False
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from picture_objects import owned, rollout_event, secret_content, served
 from picture_world import (
     ended_by_deletion,
     forwards,
@@ -18,7 +19,7 @@ from picture_world import (
     web_manifest,
     world,
 )
-from pictures import SMALL, Opens, Scene, Stage
+from pictures import BIG, SMALL, Opens, Scene, Stage
 from textual.command import CommandPalette
 from textual.screen import Screen
 from tree_scene import rich
@@ -26,8 +27,16 @@ from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import CLUSTER, Server
-from podtui.tui.commands import copy_files, custom_runner, edit_manifest, edit_record, restart
+from podtui.tui.commands import (
+    copy_files,
+    custom_runner,
+    edit_manifest,
+    edit_object,
+    edit_record,
+    restart,
+)
 from podtui.tui.commands import images as image_commands
+from podtui.tui.commands import objects as object_commands
 from podtui.tui.commands.agent import switch_dialog
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.delete import delete_dialog
@@ -41,6 +50,9 @@ from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.menu import Menu
 from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.objects.kind_screen import KindScreen
+from podtui.tui.screens.objects.kinds_screen import KindsScreen
+from podtui.tui.screens.objects.object_screen import ObjectScreen, ValueScreen
 from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
@@ -109,6 +121,21 @@ def cluster() -> FakeClient:
     client.fill(gallery(), (event("web", "Scheduled", "Assigned default/web-n1 to n1"),), (),
                 (node(),))  # fmt: skip
     return client
+
+
+def with_objects() -> FakeClient:
+    """An agent with a Deployment, its revisions and pods, and a Secret."""
+    client = full_client()
+    client.served = served()
+    pods = tuple(owned(pod) for pod in gallery()[:2])
+    client.fill((*pods, *gallery()[2:]), (rollout_event(),), manifests(), (node(),))
+    return client
+
+
+def objects(list_of: str, *keys: str, text: str, shows: type[Screen[Any]], tab: str = "",
+            size: tuple[int, int] = BIG, opened_by: str = "") -> Scene:  # fmt: skip
+    return Scene(shows=shows, text=text, client=with_objects, opens=typed(list_of), keys=keys,
+                 tab=tab, size=size, opened_by=opened_by)  # fmt: skip
 
 
 async def no_figures() -> tuple[()]:
@@ -213,6 +240,22 @@ FULL_SCREENS: Final = {
                         opens=typed("tree"), keys=("end", "space")),
     "explain": Scene(shows=ExplainScreen, text="Fields", select="", size=SMALL,
                            opens=typed("explain spec.containers.livenessProbe")),
+    "kinds": objects("kinds", text="deployments", shows=KindsScreen),
+    "kind-list": objects("deploy", text="3/3", shows=KindScreen),
+    "kind-list-small": objects("deploy", text="3/3", shows=KindScreen, size=SMALL),
+    "object-pods": objects("deploy", "enter", text="counter-n1", shows=ObjectScreen, tab="pods"),
+    "object-rollout": objects("deploy", "enter", "2", text="first version", shows=ObjectScreen,
+                              tab="rollout"),
+    "object-events": objects("deploy", "enter", "3", text="ScalingReplicaSet", shows=ObjectScreen,
+                             tab="events"),
+    "object-logs": objects("deploy", "enter", "4", text="upstream", shows=ObjectScreen,
+                           tab="logs"),
+    "object-yaml": objects("deploy", "enter", "5", text="kind: Deployment", shows=ObjectScreen,
+                           tab="yaml", size=SMALL),
+    "object-data": objects("secrets", "enter", text="password", shows=ObjectScreen, tab="data",
+                           size=SMALL),
+    "value": objects("secrets", "enter", "enter", text="open sesame", shows=ValueScreen,
+                     size=SMALL),
     "trash": Scene(shows=TrashScreen, text="old.yaml", opens=show_trash, size=SMALL),
     "journal": Scene(shows=JournalScreen, text="docker start", opens=show_journal),
     "forwards": Scene(shows=ForwardsScreen, text="connection refused", opens=show_forwards),
@@ -253,6 +296,20 @@ DIALOGS: Final = {
                             opened_by="app._ask_context"),
     "choose-namespace": Scene(shows=Picker, text="default", opens=typed("ns"), size=SMALL,
                               opened_by="main_screen.action_namespace"),
+    "choose-namespace-of-list": objects("deploy", "n", text="2 objects", shows=Picker, size=SMALL,
+                                        opened_by="kind_screen.action_namespace"),
+    "scale": Scene(shows=TextDialog, text="2 replicas now", size=SMALL,
+                   opens=over(lambda: object_commands.replicas_dialog("Deployment web", 2)),
+                   opened_by="objects.replicas_dialog"),
+    "plan-of-object": dialog(
+        lambda: object_commands.plan_dialog(
+            "Roll back Deployment web?",
+            object_commands.diff_lines("image: nginx:2\n", "image: nginx:1\n"), "Roll back"),
+        "objects.plan_dialog", "nginx:1"),
+    "edit-object": dialog(
+        lambda: edit_object.change_dialog(
+            "Secret login", secret_content(b"old"), secret_content(b"newer")),
+        "edit_object.change_dialog", "5 bytes, changed"),
     "own-choose": Scene(shows=Picker, text="select a container", opens=choose_target, size=SMALL,
                         opened_by="custom_runner._choose"),
     "delete-several": dialog(

@@ -8,8 +8,17 @@ from typing import Any
 
 import msgspec
 
+from podtui.api.claims import with_selected_node
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import Binding, Event, Namespace, Node, PersistentVolumeClaim, Pod
+from podtui.api.v1 import (
+    Binding,
+    Event,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+)
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.scheduler.api import SchedulerApi
@@ -18,9 +27,17 @@ from podtui.scheduler.api import SchedulerApi
 class FakeApi(SchedulerApi):
     """``down`` makes every request fail; ``refuse`` makes the next bindings fail."""
 
-    def __init__(self, *nodes: Node, pods: tuple[Pod, ...] = ()) -> None:
+    def __init__(self, *items: Any, pods: tuple[Pod, ...] = ()) -> None:
         self.objects: dict[type[Any], dict[str, Any]] = {
-            kind: {} for kind in (Pod, Node, Namespace, PersistentVolumeClaim, StorageClass)
+            kind: {}
+            for kind in (
+                Pod,
+                Node,
+                Namespace,
+                PersistentVolume,
+                PersistentVolumeClaim,
+                StorageClass,
+            )
         }
         self.events: list[Event] = []
         self.bindings: list[tuple[str, str]] = []
@@ -35,7 +52,7 @@ class FakeApi(SchedulerApi):
         """Watches report nothing."""
         self._watches: list[tuple[type[Any], asyncio.Queue[Delta]]] = []
         self._version = 0
-        for item in (*nodes, *pods):
+        for item in (*items, *pods):
             self.put(item)
 
     # --- used by tests
@@ -116,6 +133,24 @@ class FakeApi(SchedulerApi):
         self.deleted.append(name)
         meta = msgspec.structs.replace(pod.metadata, deletionTimestamp="2026-01-01T00:00:30Z")
         self.put(msgspec.structs.replace(pod, metadata=meta))
+
+    async def update_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        self._answer()
+        name = volume.metadata.name
+        stored = self.objects[PersistentVolume][name]
+        if stored.metadata.resourceVersion != volume.metadata.resourceVersion:
+            raise ApiError(409, "Conflict", f'persistentvolumes "{name}" has been modified')
+        self.put(volume)
+        return self.objects[PersistentVolume][name]
+
+    async def select_node(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+        self._answer()
+        name = claim.metadata.name
+        stored = self.objects[PersistentVolumeClaim].get(name)
+        if stored is None:
+            raise ApiError(404, "NotFound", f'persistentvolumeclaims "{name}" not found')
+        self.put(with_selected_node(stored, node))
+        return self.objects[PersistentVolumeClaim][name]
 
     async def create_event(self, event: Event) -> None:
         self._answer()

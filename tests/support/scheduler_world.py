@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
-from podtui.api.v1 import Node, Pod
+from podtui.api.claims import BIND_COMPLETED
+from podtui.api.storage import StorageClass
+from podtui.api.v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from podtui.scheduler.claims import Claims, by_key
 from podtui.scheduler.filters import Pending
 from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot, node_facts, pod_info
 
@@ -66,6 +69,68 @@ def a_pod(
         },
         Pod,
     )
+
+
+def a_volume(name: str = "pv", size: str = "1Gi", **spec: Any) -> PersistentVolume:
+    """An available volume of the class ``c``."""
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": size},
+        "storageClassName": "c",
+        "hostPath": {"path": "/data"},
+        **spec,
+    }
+    status = {"phase": "Available"}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, PersistentVolume)
+
+
+def a_claim(name: str = "disk", size: str = "1Gi", **spec: Any) -> PersistentVolumeClaim:
+    """A claim of the class ``c``; one that names its volume is bound."""
+    annotations: dict[str, str] = spec.pop("annotations", {})
+    status = {"phase": "Pending"}
+    if spec.get("volumeName"):
+        annotations = {BIND_COMPLETED: "yes", **annotations}
+        status = {"phase": "Bound"}
+    meta = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "annotations": annotations,
+        **spec.pop("metadata", {}),
+    }
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": size}},
+        "storageClassName": "c",
+        **spec,
+    }
+    document = {"metadata": meta, "spec": spec, "status": status}
+    return msgspec.convert(document, PersistentVolumeClaim)
+
+
+def a_class(
+    name: str = "c",
+    provisioner: str = "kubernetes.io/no-provisioner",
+    mode: str = "WaitForFirstConsumer",
+    **fields: Any,
+) -> StorageClass:
+    document = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+    return msgspec.convert({**document, **fields}, StorageClass)
+
+
+def claims_of(*items: PersistentVolume | PersistentVolumeClaim | StorageClass) -> Claims:
+    return Claims(
+        by_key(item for item in items if isinstance(item, PersistentVolumeClaim)),
+        {item.metadata.name: item for item in items if isinstance(item, StorageClass)},
+        {item.metadata.name: item for item in items if isinstance(item, PersistentVolume)},
+    )
+
+
+def with_claims(*names: str) -> list[dict[str, Any]]:
+    """Return the volumes of a pod with these claims."""
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
 
 
 def snapshot(

@@ -49,6 +49,7 @@ from podtui.api.v1 import (
     PodStatus,
     ResourceRequirements,
 )
+from podtui.client.any_kind import AnyObject, ServedKind, TableRow
 from podtui.client.protocol import Changed, Delta, LogQuery, Lost, Removed, Synced
 from podtui.errors import ApiError
 
@@ -401,6 +402,25 @@ class FakeClient:
         self.calls: tuple[EngineCall, ...] = ()
         self.planned: list[tuple[str, bytes | None]] = []
         self.answer_plan: Plan | None = None
+        self.served: dict[ServedKind, tuple[tuple[TableRow, ...], tuple[AnyObject, ...]]] = {}
+        """The rows of the Table and the objects of each kind."""
+
+    async def kinds(self) -> tuple[ServedKind, ...]:
+        return tuple(self.served)
+
+    async def count(self, kind: ServedKind, namespace: str = "") -> int:
+        return len(self.served[kind][0])
+
+    async def follow_table(self, kind: ServedKind, namespace: str = "") -> AsyncIterator[Delta]:
+        yield Synced(self.served[kind][0])
+        await asyncio.Event().wait()
+
+    async def follow_objects(
+        self, kind: ServedKind, namespace: str = "", name: str = ""
+    ) -> AsyncIterator[Delta]:
+        items = self.served[kind][1]
+        yield Synced(tuple(item for item in items if name in ("", item.metadata.name)))
+        await asyncio.Event().wait()
 
     def send(self, kind: type, delta: Delta) -> None:
         self.queues.setdefault(kind, asyncio.Queue()).put_nowait(delta)

@@ -42,7 +42,7 @@ def pod_text(text: str = "", pod: str = "") -> str:
 def manifest_of(text: str, name: str = "web") -> tuple[Manifest, Pod | None]:
     """Return the record of a file and its pod, as the folder creates them."""
     result = read_with_fix(f"/m/{name}.yaml", text.encode(), node_name="n1")
-    pod = (*result.pods, result.candidate)[0]
+    pod = result.pods[0]
     meta = pod.metadata if pod is not None else ObjectMeta()
     status = ManifestStatus(
         state=ManifestState.ACCEPTED if pod is not None else ManifestState.INVALID,

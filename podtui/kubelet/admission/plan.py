@@ -32,12 +32,13 @@ from podtui.api.names import (
     CONFIG_SOURCE,
     MANIFEST_PATH,
 )
+from podtui.api.objects import Object
 from podtui.api.pods import full_name
-from podtui.api.v1 import ConfigMap, Container, ObjectMeta, Pod, Secret
+from podtui.api.v1 import Container, ObjectMeta, Pod
 from podtui.kubelet.resize.allocations import RESIZABLE
 from podtui.manifest.document import MapKey, Path, path_text
 from podtui.manifest.folder_state import Folder
-from podtui.manifest.objects import ObjectKey, references
+from podtui.manifest.objects import Claim, references
 from podtui.manifest.preview import Places, Preview
 
 SHOWN: Final = 80
@@ -98,7 +99,7 @@ def _pods(preview: Preview, rejections: Mapping[tuple[str, str], str]) -> Iterat
     """Yield the pods of the file first, then the other pods that are affected."""
     before = {full_name(pod): pod for pod in preview.before.pods.values()}
     after = {full_name(pod): pod for pod in preview.after.pods.values()}
-    file_pods = {_pod_of(preview.before, preview.name), _pod_of(preview.after, preview.name)}
+    file_pods = {*_pods_of(preview.before, preview.name), *_pods_of(preview.after, preview.name)}
     for name in sorted({*before, *after}, key=lambda name: (name not in file_pods, name)):
         old, new = before.get(name), after.get(name)
         plan = _pod(old, new, preview, rejections)
@@ -106,10 +107,15 @@ def _pods(preview: Preview, rejections: Mapping[tuple[str, str], str]) -> Iterat
             yield plan
 
 
-def _pod_of(folder: Folder, name: str) -> str:
+def _pods_of(folder: Folder, name: str) -> Iterator[str]:
+    """Yield the full names of the pods of a file."""
     record = folder.manifests.get(name)
-    pod = folder.pods.get(record.status.podUID) if record else None
-    return full_name(pod) if pod is not None else ""
+    if record is None:
+        return
+    uids = {record.status.podUID, *(item.uid for item in record.status.objects)}
+    for uid in uids:
+        if (pod := folder.pods.get(uid)) is not None:
+            yield full_name(pod)
 
 
 def _pod(
@@ -254,8 +260,10 @@ def _objects(before: Folder, after: Folder) -> Iterator[ObjectPlan]:
         )
 
 
-def _keyed(folder: Folder) -> dict[ObjectKey, ConfigMap | Secret]:
-    documents: dict[ObjectKey, ConfigMap | Secret] = {}
+def _keyed(folder: Folder) -> dict[Claim, Object]:
+    documents: dict[Claim, Object] = {
+        document.key: document.item for of_file in folder.documents.values() for document in of_file
+    }
     for (namespace, name), config_map in folder.config_maps.items():
         documents["ConfigMap", namespace, name] = config_map
     for (namespace, name), secret in folder.secrets.items():
@@ -263,7 +271,7 @@ def _keyed(folder: Folder) -> dict[ObjectKey, ConfigMap | Secret]:
     return documents
 
 
-def _readers(key: ObjectKey, pods: Iterable[Pod]) -> Iterator[str]:
+def _readers(key: Claim, pods: Iterable[Pod]) -> Iterator[str]:
     for pod in pods:
         if key in references(pod).keys:
             yield pod.metadata.name

@@ -9,6 +9,7 @@ import msgspec
 
 from podtui.api import names
 from podtui.api.image_reference import by_digest
+from podtui.api.pods import is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.kubelet.containers.cgroups import CgroupRules, container_resources
 from podtui.kubelet.containers.environment import environment
@@ -134,4 +135,11 @@ def container_config(
         termination_message_path=container.terminationMessagePath,
         stop_signal=stop_signal(container) if node.stop_signals else "",
         hosts=hosts,
+        completes=_completes(pod, container),
     )
+
+
+def _completes(pod: Pod, container: Container) -> bool:
+    if any(init.name == container.name for init in pod.spec.initContainers):
+        return not is_sidecar(container)
+    return pod.spec.restartPolicy in ("OnFailure", "Never")

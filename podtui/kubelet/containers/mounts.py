@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from podtui.api.v1 import Container, Pod, Volume, VolumeMount
 from podtui.kubelet.types import ConfigError
-from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, created_as, volume_type
+from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, created_as, nfs_share, volume_type
 from podtui.runtime.protocol import Mount
 from podtui.text.expansion import expand_by
 
@@ -17,7 +17,7 @@ _PROPAGATIONS: Final[Mapping[str, Propagation]] = {
     "HostToContainer": "rslave",
     "Bidirectional": "rshared",
 }
-_WRITABLE: Final = ("emptyDir", "hostPath")
+_WRITABLE: Final = ("emptyDir", "hostPath", "nfs")
 
 
 def container_mounts(
@@ -37,7 +37,7 @@ def container_mounts(
     volumes = {
         volume.name: volume
         for volume in pod.spec.volumes
-        if volume.hostPath is not None or volume_type(volume) in OWN_DIRECTORY
+        if volume_type(volume) in (*OWN_DIRECTORY, "hostPath", "nfs")
     }
     security = pod.spec.securityContext
     group = None if security is None else security.fsGroup
@@ -89,14 +89,16 @@ def _mount(
         recursive = is_recursive_read_only(mount, supported=recursive_read_only)
     except ConfigError as error:
         raise ConfigError(f"failed to resolve recursive read-only mode: {error}") from error
-    host = volume.hostPath
+    host, share = volume.hostPath, nfs_share(volume)
+    own = host is None and share is None
     return Mount(
         container_path=_mount_path(mount),
-        volume="" if host is not None else volume.name,
+        volume=volume.name if own else "",
+        nfs=share,
         host_path="" if host is None else host.path,
         host_path_create="" if host is None else created_as(host.type),
         sub_path=sub_path,
-        gid=gid if sub_path and host is None else 0,
+        gid=gid if sub_path and own else 0,
         read_only=bool(mount.readOnly) or volume_type(volume) not in _WRITABLE,
         recursive_read_only=recursive,
         propagation=_PROPAGATIONS.get(mount.mountPropagation, "private"),

@@ -560,8 +560,8 @@ def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     return {container.name: container.id for container in reversed(observed.containers)}
 
 
-_HOST_PATHS: Final = ("hostPath", "persistentVolumeClaim", "ephemeral")
-"""Volumes that are host paths, or claims of them."""
+_MOUNTED: Final = ("hostPath", "nfs", "persistentVolumeClaim", "ephemeral")
+"""Volumes that the engine's machine mounts, or claims of them."""
 
 
 def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str], ...]:
@@ -577,7 +577,7 @@ def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str
             warnings.append(("NotSupported", text))
     for volume in used_volumes(pod):
         kind = volume_type(volume)
-        if kind not in (*_HOST_PATHS, *OWN_DIRECTORY):
+        if kind not in (*_MOUNTED, *OWN_DIRECTORY):
             text = f'volumes of type {kind} are not supported: the pod waits for "{volume.name}"'
             warnings.append(("NotSupported", text))
     return tuple(warnings)

@@ -25,6 +25,7 @@ from podtui.kubelet.status.phase import TERMINAL
 from podtui.kubelet.status.status_manager import PodRecords
 from podtui.kubelet.types import PodOperation, PodUpdate, WorkerState
 from podtui.kubelet.volumes.claims import ClaimKey, uses_claim
+from podtui.kubelet.volumes.tokens import token_projections
 from podtui.manifest.objects import ObjectKey, references
 
 _LOG = logging.getLogger(__name__)
@@ -144,6 +145,16 @@ class SyncLoop:
         """Wake the pods that use a claim."""
         for pod in self._pods.manager:
             if uses_claim(pod, claim):
+                self._pods.workers.wake(pod.metadata.uid)
+
+    def wake_account(self, namespace: str, account: str) -> None:
+        """Wake the pods that have tokens of a service account."""
+        for pod in self._pods.manager:
+            if (
+                pod.metadata.namespace == namespace
+                and (pod.spec.serviceAccountName or "default") == account
+                and any(token_projections(pod))
+            ):
                 self._pods.workers.wake(pod.metadata.uid)
 
     def _begin(self) -> None:

@@ -1,8 +1,8 @@
 """Replace the claims of a pod by the volumes that they are bound to.
 
-A claim of a `hostPath` or `local` volume becomes a host path of the pod, so that all later steps
-treat it as one: the check of its type, mounts, subPath. A claim stays resolved while its pod runs:
-neither its deletion nor an edit takes the volume away.
+A claim of a `hostPath`, `local` or `nfs` volume becomes such a volume of the pod, so that all later
+steps treat it as one: the check of its type, mounts, subPath. A claim stays resolved while its pod
+runs: neither its deletion nor an edit takes the volume away.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Final
 
 from msgspec import structs
 
+from podtui.api.claims import claim_names, ephemeral_claim_name
 from podtui.api.pod_resources import is_static
 from podtui.api.v1 import Container, HostPathVolumeSource, PersistentVolume, Pod, Volume
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.ports import ClaimSource
-from podtui.kubelet.volumes.pod_volumes import used_volumes
+from podtui.kubelet.volumes.pod_volumes import MountedNfs, used_volumes
 
 QUIET_SECONDS: Final = 5.0
-"""A claim that waits for its first pod is bound after the pod has its node, which takes a moment: a
-shorter wait is no event."""
+"""A claim of a pod that no scheduler placed is bound after the pod has its node, which takes a
+moment: a shorter wait is no event."""
+Source = HostPathVolumeSource | MountedNfs
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
 
@@ -40,9 +42,7 @@ class Resolved:
 class _Sources:
     """What is known of a pod's volumes: their sources, and since when they are missing."""
 
-    by_volume: dict[str, HostPathVolumeSource] = field(
-        default_factory=dict[str, HostPathVolumeSource]
-    )
+    by_volume: dict[str, Source] = field(default_factory=dict[str, Source])
     missing: dict[str, float] = field(default_factory=dict[str, float])
 
 
@@ -83,7 +83,7 @@ class Claims:
 
     async def _find(
         self, source: ClaimSource, pod: Pod, volume: str, name: str, *, started: bool
-    ) -> HostPathVolumeSource:
+    ) -> Source:
         """Raises `PodtuiError` with the kubelet's text."""
         namespace = pod.metadata.namespace
         where = f"error processing PVC {namespace}/{name}: "
@@ -116,10 +116,10 @@ class Claims:
                 f"{where}found PV object {bound.metadata.name} with a pv.Spec.ClaimRef.UID"
                 f' "{shown}" that does not point to claim.UID "{uid}"'
             )
-        return _host_path(bound)
+        return _source(bound)
 
 
-def _host_path(volume: PersistentVolume) -> HostPathVolumeSource:
+def _source(volume: PersistentVolume) -> Source:
     spec = volume.spec
     if spec.volumeMode == "Block":
         raise PodtuiError("podtui does not support block volumes")
@@ -127,8 +127,12 @@ def _host_path(volume: PersistentVolume) -> HostPathVolumeSource:
         return spec.hostPath
     if spec.local is not None:
         return HostPathVolumeSource(path=spec.local.path, type="Directory")
+    if (nfs := spec.nfs) is not None:
+        return MountedNfs(
+            server=nfs.server, path=nfs.path, readOnly=nfs.readOnly, options=spec.mountOptions
+        )
     raise PodtuiError(
-        f"podtui mounts persistent volumes of the types hostPath and local only, and"
+        f"podtui mounts persistent volumes of the types hostPath, local and nfs only, and"
         f" {volume.metadata.name} is of another type"
     )
 
@@ -137,17 +141,21 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
     """Return the name of the claim of a volume; None if it has none."""
     if volume.persistentVolumeClaim is not None:
         return volume.persistentVolumeClaim.claimName
-    return None if volume.ephemeral is None else f"{pod.metadata.name}-{volume.name}"
+    return None if volume.ephemeral is None else ephemeral_claim_name(pod, volume.name)
 
 
 def uses_claim(pod: Pod, key: ClaimKey) -> bool:
     namespace, name = key
-    return pod.metadata.namespace == namespace and any(
-        claim_name(pod, volume) == name for volume in pod.spec.volumes
-    )
+    return pod.metadata.namespace == namespace and name in claim_names(pod)
 
 
-def _with_sources(pod: Pod, sources: Mapping[str, HostPathVolumeSource]) -> Pod:
+def _volume(name: str, source: Source) -> Volume:
+    if isinstance(source, MountedNfs):
+        return Volume(name=name, nfs=source)
+    return Volume(name=name, hostPath=source)
+
+
+def _with_sources(pod: Pod, sources: Mapping[str, Source]) -> Pod:
     spec = pod.spec
     read_only = frozenset(
         volume.name
@@ -163,9 +171,7 @@ def _with_sources(pod: Pod, sources: Mapping[str, HostPathVolumeSource]) -> Pod:
         return structs.replace(container, volumeMounts=mounts)
 
     volumes = tuple(
-        Volume(name=volume.name, hostPath=sources[volume.name])
-        if volume.name in sources
-        else volume
+        _volume(volume.name, sources[volume.name]) if volume.name in sources else volume
         for volume in spec.volumes
     )
     spec = structs.replace(spec, volumes=volumes)

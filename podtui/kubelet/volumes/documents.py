@@ -12,7 +12,7 @@ from podtui.api.pod_resources import is_static
 from podtui.api.v1 import ConfigMap, Pod, Secret
 from podtui.kubelet.ports import DocumentSource
 from podtui.manifest.folder_state import Folder
-from podtui.manifest.objects import ObjectKey, object_key, references
+from podtui.manifest.objects import ObjectKey, document_key, references
 
 _LOG = logging.getLogger(__name__)
 _Document = TypeVar("_Document", ConfigMap, Secret)
@@ -85,7 +85,7 @@ def _changed(old: _ByName[_Document], new: _ByName[_Document]) -> frozenset[Obje
     names = old.keys() | new.keys()
     pairs = ((old.get(name), new.get(name)) for name in names)
     return frozenset(
-        object_key(document)
+        document_key(document)
         for was, now in pairs
         if was is not now and was != now and (document := was or now) is not None
     )

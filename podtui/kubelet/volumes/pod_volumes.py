@@ -9,11 +9,11 @@ from typing import Final, Literal
 
 from podtui.api.pod_resources import is_static, pod_limits
 from podtui.api.quantity import Format, Quantity, parse_quantity
-from podtui.api.v1 import EmptyDirVolumeSource, Pod, ResourceRequirements, Volume
+from podtui.api.v1 import EmptyDirVolumeSource, NFSVolumeSource, Pod, ResourceRequirements, Volume
 from podtui.kubelet.types import ConfigError, NodeView
 from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.volume_files import laid_out, volume_contents
-from podtui.runtime.protocol import HostPathKind, PodVolume
+from podtui.runtime.protocol import HostPathKind, NfsShare, PodVolume
 
 MEDIUM: Final = "HugePages"
 RESOURCE: Final = "hugepages-"
@@ -39,6 +39,22 @@ _CREATED: Final[Mapping[str, Literal["Directory", "File"]]] = {
     "DirectoryOrCreate": "Directory",
     "FileOrCreate": "File",
 }
+
+
+class MountedNfs(NFSVolumeSource, frozen=True, kw_only=True):
+    """The NFS volume of a claim, with the mount options of its PersistentVolume."""
+
+    options: tuple[str, ...] = ()
+
+
+def nfs_share(volume: Volume) -> NfsShare | None:
+    """Return the share of an NFS volume; None for other volumes."""
+    nfs = volume.nfs
+    if nfs is None:
+        return None
+    options = nfs.options if isinstance(nfs, MountedNfs) else ()
+    mode = ("ro",) if nfs.readOnly else ()
+    return NfsShare(server=nfs.server, path=nfs.path, options=(*options, *mode))
 
 
 def volume_type(volume: Volume) -> str:
@@ -69,18 +85,29 @@ class HostPathCheck:
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class NfsCheck:
+    """A share that must be mountable before the pod is created."""
+
+    volume: str
+    share: NfsShare
+
+
+Check = HostPathCheck | NfsCheck
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
     """The setup plan of a pod's volumes at one moment.
 
     ``volumes`` are the directories to create, with their files. ``failures`` maps a volume to the
-    kubelet's message on why it cannot be set up now. ``checks`` are host paths to check through the
-    engine. ``foreign`` are volumes of types that podtui cannot mount.
+    kubelet's message on why it cannot be set up now. ``checks`` are host paths and shares to check
+    through the engine. ``foreign`` are volumes of types that podtui cannot mount.
     """
 
     volumes: tuple[PodVolume, ...] = ()
     failures: Mapping[str, str]
-    checks: tuple[HostPathCheck, ...] = ()
+    checks: tuple[Check, ...] = ()
     foreign: tuple[str, ...] = ()
 
 
@@ -89,12 +116,16 @@ def plan_volumes(pod: Pod, values: ValueSources, *, strict: bool = False) -> Vol
     on a kubelet without an API server (kubelet.md §0.6)."""
     volumes: list[PodVolume] = []
     failures: dict[str, str] = {}
-    checks: list[HostPathCheck] = []
+    checks: list[Check] = []
     foreign: list[str] = []
     for volume in used_volumes(pod):
         kind = volume_type(volume)
-        if (host := volume.hostPath) is not None:
-            if host.type:
+        if (share := nfs_share(volume)) is not None:
+            checks.append(NfsCheck(volume.name, share))
+        elif (host := volume.hostPath) is not None:
+            if not host.path.startswith("/"):
+                failures[volume.name] = f'the hostPath "{host.path}" is not absolute'
+            elif host.type:
                 checks.append(HostPathCheck(volume.name, host.path, host.type))
         elif kind not in OWN_DIRECTORY:
             foreign.append(volume.name)

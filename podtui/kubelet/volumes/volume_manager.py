@@ -24,7 +24,8 @@ from podtui.kubelet.types import NodeView
 from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import (
-    HostPathCheck,
+    Check,
+    NfsCheck,
     VolumePlan,
     created_as,
     host_path_problem,
@@ -55,8 +56,8 @@ class _PodState:
     """One pod's volumes after the last setup."""
 
     ready_volumes: dict[str, PodVolume] = field(default_factory=dict[str, PodVolume])
-    checked: set[HostPathCheck] = field(default_factory=set[HostPathCheck])
-    """Host paths that passed their type check."""
+    checked: set[Check] = field(default_factory=set[Check])
+    """Host paths that passed their type check, and shares that could be mounted."""
     written: dict[str, tuple[str, PodVolume]] = field(
         default_factory=dict[str, tuple[str, PodVolume]]
     )
@@ -181,10 +182,9 @@ class VolumeManager:
         for name in () if state is None else state.failing:
             self._backoff.forget((uid, name))
 
-    async def _check(self, pod: Pod, state: _PodState, check: HostPathCheck) -> None:
+    async def _check(self, pod: Pod, state: _PodState, check: Check) -> None:
         try:
-            kind = await self._runtime.host_path(check.path, create=created_as(check.kind))
-            problem = host_path_problem(check.path, check.kind, kind)
+            problem = await self._problem(check)
         except EngineUnavailable:
             raise
         except EngineError as error:
@@ -194,6 +194,14 @@ class VolumeManager:
         else:
             state.checked.add(check)
             self._succeeded(pod.metadata.uid, state.lacking, check.volume)
+
+    async def _problem(self, check: Check) -> str:
+        """Return what is wrong with a host path; empty if nothing is. Raises `EngineError`."""
+        if isinstance(check, NfsCheck):
+            await self._runtime.check_nfs(check.share)
+            return ""
+        kind = await self._runtime.host_path(check.path, create=created_as(check.kind))
+        return host_path_problem(check.path, check.kind, kind)
 
     # --- failures and retries
 
@@ -230,7 +238,7 @@ class VolumeManager:
         self._events.pod(pod, WARNING, "FailedMount", text)
 
 
-def _names(checks: Iterable[HostPathCheck]) -> set[str]:
+def _names(checks: Iterable[Check]) -> set[str]:
     return {check.volume for check in checks}
 
 

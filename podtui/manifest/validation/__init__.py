@@ -5,6 +5,6 @@ from __future__ import annotations
 from podtui.manifest.validation.empty_strings import written_empties
 from podtui.manifest.validation.errors import FieldError
 from podtui.manifest.validation.pod import validate_pod
-from podtui.manifest.validation.static import CLAIMS, validate_static
+from podtui.manifest.validation.static import ACCOUNTS, CLAIMS, validate_static
 
-__all__ = ["CLAIMS", "FieldError", "validate_pod", "validate_static", "written_empties"]
+__all__ = ["ACCOUNTS", "CLAIMS", "FieldError", "validate_pod", "validate_static", "written_empties"]

@@ -10,6 +10,7 @@ from podtui.manifest.validation.context import AnyContainer, containers_with_pat
 from podtui.manifest.validation.errors import FORBIDDEN, FieldError, quoted
 
 CLAIMS: Final = "persistentvolumeclaims"
+ACCOUNTS: Final = ("serviceaccounts", "serviceaccounts (via projected volumes)")
 Found = Iterator[tuple[str, str]]
 
 
@@ -32,7 +33,7 @@ def validate_static(pod: Pod) -> list[FieldError]:
 def _references(spec: PodSpec) -> Found:
     for name in ("serviceAccountName", "serviceAccount"):
         if getattr(spec, name):
-            yield f"spec.{name}", "serviceaccounts"
+            yield f"spec.{name}", ACCOUNTS[0]
             break
     for path in _secrets(spec):
         yield path, "secrets"
@@ -148,11 +149,7 @@ def _projection(source: VolumeProjection, path: str) -> Found:
     if source.secret is not None and not source.secret.name:
         yield f"{path}.secret", "secrets (via projected volumes)"
     for name, kind, noun in (
-        (
-            "serviceAccountToken",
-            source.serviceAccountToken,
-            "serviceaccounts (via projected volumes)",
-        ),
+        ("serviceAccountToken", source.serviceAccountToken, ACCOUNTS[1]),
         ("clusterTrustBundle", source.clusterTrustBundle, "clustertrustbundles"),
         ("podCertificate", source.podCertificate, "podcertificates"),
     ):

@@ -30,6 +30,7 @@ _CONTROLLERS: Final = {
 }
 _PODMAN_RESIZES: Final = (5, 1)
 _RECURSIVE_READ_ONLY_API: Final = (1, 44)
+_SUB_PATHS_API: Final = (1, 45)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
 _UNAVAILABLE: Final = "SYS_RESOURCE"
 
@@ -49,6 +50,8 @@ class Abilities:
     selinux: bool = True
     recursive_read_only: bool = False
     """Since API 1.44. From then on, a read-only mount is recursive unless it says otherwise."""
+    volume_sub_paths: bool = False
+    """The engine can mount a directory of a volume, since API 1.45."""
     usage: bool = True
     """The engine counts the usage of each container. A rootless engine on cgroup v1 has no cgroups,
     and returns zeros (Docker) or the machine's values (Podman)."""
@@ -141,6 +144,7 @@ def abilities(
             and api >= _RECURSIVE_READ_ONLY_API
             and _kernel(info) >= _RECURSIVE_READ_ONLY_KERNEL
         ),
+        volume_sub_paths=not podman and api >= _SUB_PATHS_API,
         memory_files=not info.get("LiveRestoreEnabled"),
         cpus=int(info.get("NCPU") or 0),
     )

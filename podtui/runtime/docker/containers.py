@@ -115,9 +115,16 @@ class Containers:
                 raise ContainerCreateError(
                     f"{mount.container_path}: the engine has no recursive read-only mounts"
                 )
+            if mount.nfs is not None and mount.sub_path and not link.able.volume_sub_paths:
+                raise ContainerCreateError(
+                    f"{mount.container_path}: the engine can't mount a subPath of an NFS volume;"
+                    " Docker can since version 26"
+                )
         try:
             sources = {
-                mount: await self._source(link, sandbox_id, store, mount) for mount in config.mounts
+                mount: await self._source(link, sandbox_id, store, mount)
+                for mount in config.mounts
+                if mount.nfs is None
             }
             termination = await self._termination_file(link, sandbox_id, store, config)
             hosts = ""

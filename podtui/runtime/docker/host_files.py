@@ -23,14 +23,16 @@ from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import ResolvedPath, path_inspector, walk
 from podtui.runtime.docker.pause import PAUSE_PROGRAM, POD_DIRECTORY
+from podtui.runtime.docker.payload import nfs_mount
 from podtui.runtime.docker.storage import TarEntry
-from podtui.runtime.protocol import HostPathKind
+from podtui.runtime.protocol import HostPathKind, NfsShare
 
 _DIRECTORY_MODE: Final = 0o755
 _SHARED_MODE: Final = 0o777
 _FILE_MODE: Final = 0o644
 _MOST_ARGUMENTS: Final = 64 * 1024
 """Bytes of the arguments of one process; Linux allows more."""
+_MOUNT_SECONDS: Final = 120.0
 _KINDS: Final = {
     stat.S_IFDIR: HostPathKind.DIRECTORY,
     stat.S_IFREG: HostPathKind.FILE,
@@ -90,6 +92,17 @@ class HostFiles:
             entries = [TarEntry(names[0], _FILE_MODE, content=b"")]
         async with self._helpers.create(mounts=[_bind(resolved.path, POD_DIRECTORY)]) as helper:
             await upload(link, helper, entries)
+
+    async def check_nfs(self, share: NfsShare) -> None:
+        """See `podtui.runtime.protocol.Runtime.check_nfs`. The engine mounts volumes when a
+        container starts."""
+        link = self._connection.link
+        mounts = [nfs_mount(share, POD_DIRECTORY)]
+        try:
+            async with self._helpers.create(mounts=mounts) as helper:
+                await link.calls.run(lambda client: client.start(helper), timeout=_MOUNT_SECONDS)
+        except Refused as error:
+            raise engine_error(error) from error
 
     async def remove_directory(self, path: str) -> None:
         """See `podtui.runtime.protocol.Runtime.remove_host_directory`. What this process may not

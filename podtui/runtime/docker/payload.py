@@ -18,6 +18,7 @@ from podtui.runtime.protocol import (
     ContainerConfig,
     Mount,
     NamespaceMode,
+    NfsShare,
     Resources,
     SandboxConfig,
     SecurityContext,
@@ -37,6 +38,7 @@ _MASKED: Final = (
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 )
+_NFS_VERSION: Final = "nfsvers=4"
 _HOSTS: Final = "/etc/hosts"
 _DNS_OPTIONS: Final = ("Dns", "DnsSearch", "DnsOptions")
 _CPU_PERIOD: Final = 100_000
@@ -71,6 +73,19 @@ def volume_mount(name: str, target: str, *, read_only: bool = False) -> Json:
     }
 
 
+def nfs_mount(share: NfsShare, target: str, *, read_only: bool = False, sub_path: str = "") -> Json:
+    """Mount a directory of an NFS server, as an unnamed volume that goes with its container."""
+    options = [f"addr={share.server}", *share.options]
+    if not any(option.startswith(("vers=", "nfsvers=")) for option in options):
+        # Without a helper program that negotiates, the kernel would use version 3.
+        options.append(_NFS_VERSION)
+    driver = {"type": "nfs", "device": f":{share.path}", "o": ",".join(options)}
+    volume: Json = {"NoCopy": True, "DriverConfig": {"Name": "local", "Options": driver}}
+    if sub_path:
+        volume["Subpath"] = sub_path
+    return {"Type": "volume", "Target": target, "ReadOnly": read_only, "VolumeOptions": volume}
+
+
 def add_mounts(
     host: Json,
     config: ContainerConfig,
@@ -85,6 +100,10 @@ def add_mounts(
     mounts: list[Json] = []
     binds: list[str] = []
     for mount in config.mounts:
+        if mount.nfs is not None:
+            path, read_only = mount.container_path, mount.read_only
+            mounts.append(nfs_mount(mount.nfs, path, read_only=read_only, sub_path=mount.sub_path))
+            continue
         source = sources[mount]
         # Only the newer API (Mounts) can limit how deep read-only applies.
         graded = mount.read_only and abilities.recursive_read_only

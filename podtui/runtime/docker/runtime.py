@@ -48,6 +48,7 @@ from podtui.runtime.protocol import (
     ImageRecord,
     LogLines,
     LogOptions,
+    NfsShare,
     OtherContainer,
     PodVolume,
     ProcessSession,
@@ -192,6 +193,9 @@ class DockerRuntime:
         self, path: str, *, create: Literal["", "Directory", "File"] = "", shared: bool = False
     ) -> HostPathKind:
         return await self._host_files.kind(path, create, shared=shared)
+
+    async def check_nfs(self, share: NfsShare) -> None:
+        await self._host_files.check_nfs(share)
 
     async def remove_host_directory(self, path: str) -> None:
         await self._host_files.remove_directory(path)

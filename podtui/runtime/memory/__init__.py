@@ -8,6 +8,6 @@ state ends with the process: to "restart" an agent on it, pass the same `MemoryE
 
 from podtui.runtime.memory.engine import MemoryEngine
 from podtui.runtime.memory.process import Behaviour, OutputLine
-from podtui.runtime.memory.runtime import MemoryRuntime
+from podtui.runtime.memory.runtime import MemoryRuntime, simulated_runtime
 
-__all__ = ["Behaviour", "MemoryEngine", "MemoryRuntime", "OutputLine"]
+__all__ = ["Behaviour", "MemoryEngine", "MemoryRuntime", "OutputLine", "simulated_runtime"]

@@ -121,8 +121,12 @@ class MemoryEngine:
         """Containers that other programs run."""
         self._names: set[str] = set()
         self.host = SimulatedHost()
+        self.nfs_errors: dict[str, str] = {}
+        """Why the shares of an NFS server cannot be mounted, by server."""
         self.info = SIMULATED
         """The reported features; tests may change them."""
+        self.image_user = ""
+        """The user of the images that are pulled."""
         self._queues: list[tuple[str, EventQueue]] = []
         self._serial = 0
         self._addresses = 0

@@ -130,7 +130,9 @@ class ContainerFiles:
                 tree = volumes.tree(mount.volume) or new_tree()
                 mounts.append(_Mounted(at, tree, mount.sub_path, mount.read_only))
             else:
-                prefix = posixpath.join(mount.host_path, mount.sub_path).lstrip("/")
+                nfs = mount.nfs
+                top = mount.host_path if nfs is None else f"/nfs/{nfs.server}{nfs.path}"
+                prefix = posixpath.join(top, mount.sub_path).lstrip("/")
                 mounts.append(_Mounted(at, host, prefix, mount.read_only))
         if config.termination_message_path:
             at = posixpath.normpath(config.termination_message_path)

@@ -34,7 +34,7 @@ def normalise(image: str) -> str:
     return f"{image}:latest"
 
 
-def simulated_image(image: str) -> ImageRecord:
+def simulated_image(image: str, user: str = "") -> ImageRecord:
     """Return the image that a pull of this name gets. The same name gets the same image."""
     name = normalise(image)
     digest = hashlib.sha256(name.encode()).hexdigest()
@@ -45,6 +45,7 @@ def simulated_image(image: str) -> ImageRecord:
         tags=() if "@" in name else (name,),
         digests=(name if "@" in name else f"{name.rsplit(':', 1)[0]}@sha256:{manifest}",),
         size=size,
+        user=user,
     )
 
 

@@ -77,6 +77,14 @@ def simulated_container(config: ContainerConfig) -> Behaviour:
     return Behaviour(lines=run.lines or (shown,), exit_after=run.seconds, exit_code=run.code)
 
 
+def completed(config: ContainerConfig) -> Behaviour | None:
+    """Exit with 0 at once if the pod waits for the container's end."""
+    if not config.completes:
+        return None
+    command = (*(config.command or ()), *(config.args or ()))
+    return Behaviour(lines=(_simulated((config.image, *command)),), exit_after=0.0)
+
+
 def simulated_command(command: tuple[str, ...]) -> Behaviour:
     """Print the command and exit with 0, or fail to start as one that the image does not have."""
     if not command or any(command[: len(absent)] == absent for absent in _ABSENT):

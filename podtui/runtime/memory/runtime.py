@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from podtui.api.quantity import parse_quantity
 from podtui.clock import Clock
 from podtui.errors import (
     EngineConflict,
@@ -24,7 +26,7 @@ from podtui.runtime.memory.engine import Behave, MemoryEngine
 from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import PodVolumes, packed, pieces, unpack
 from podtui.runtime.memory.images import IMAGE_FILES, progress_of, refuse_absent, simulated_image
-from podtui.runtime.memory.process import Behaviour, Process, rfc3339, simulated_command
+from podtui.runtime.memory.process import Behaviour, Process, completed, rfc3339, simulated_command
 from podtui.runtime.memory.sessions import (
     NOT_STARTED,
     AttachSession,
@@ -45,6 +47,7 @@ from podtui.runtime.protocol import (
     LogLine,
     LogLines,
     LogOptions,
+    NfsShare,
     OtherContainer,
     PodVolume,
     ProcessSession,
@@ -233,6 +236,11 @@ class MemoryRuntime:
             raise EngineNotFound(f'the sandbox has no volume "{volume}"')
         return volumes
 
+    async def check_nfs(self, share: NfsShare) -> None:
+        await self._enter("check_nfs")
+        if error := self.engine.nfs_errors.get(share.server):
+            raise EngineError(error)
+
     async def remove_host_directory(self, path: str) -> None:
         await self._enter("remove_host_directory")
         self.engine.host.remove_directory(path)
@@ -310,7 +318,7 @@ class MemoryRuntime:
     ) -> ImageRecord:
         await self._enter("pull_image")
         refuse_absent(image)
-        record = self.engine.images.find(image) or simulated_image(image)
+        record = self.engine.images.find(image) or simulated_image(image, self.engine.image_user)
         steps = progress_of(record)
         for step in steps:
             await asyncio.sleep(self._pull_delay / len(steps))
@@ -519,6 +527,19 @@ class MemoryRuntime:
         if self._closed:
             raise EngineUnavailable(_CLOSED)
         self.faults.check_available()
+
+
+def simulated_runtime(root: str, clock: Clock, options: Mapping[str, str]) -> MemoryRuntime:
+    """Return a runtime with the options of the setting ``simulatedEngine``."""
+    completion = options.get("completion") == "true"
+    engine = MemoryEngine(clock=clock, behave=completed if completion else None)
+    engine.image_user = options.get("user", "")
+    if "cpu" in options:
+        engine.info = dataclasses.replace(engine.info, cpus=int(options["cpu"]))
+    if "memory" in options:
+        memory = parse_quantity(options["memory"]).value()
+        engine.info = dataclasses.replace(engine.info, memory=memory)
+    return MemoryRuntime(root=root, clock=clock, engine=engine)
 
 
 async def _wait(cell: ContainerCell, seconds: float) -> None:

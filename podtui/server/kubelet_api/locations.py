@@ -5,22 +5,26 @@ The kubelet has its own checks, with other texts, and does not know pods that no
 
 from __future__ import annotations
 
+import random
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
 from podtui.api.pods import container_names
-from podtui.api.v1 import Pod
+from podtui.api.v1 import EndpointAddress, Endpoints, EndpointSubset, Pod, Service
 from podtui.server.status import Handler, StatusError, bad_request, not_found
 from podtui.store.protocol import Records
 
 _SCHEMES: Final = ("", "http", "https")
+_NUMBER: Final = re.compile("[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyTarget:
-    """The pod or node that a proxy request names. ``scheme`` and ``port`` may be empty."""
+    """The pod, Service or node that a proxy request names. ``scheme`` and ``port`` may be empty."""
 
     scheme: str
     name: str
@@ -40,6 +44,37 @@ def parse_target(text: str, kind: str) -> ProxyTarget:
     return ProxyTarget(scheme, name, port[0])
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceLocation:
+    """A pod behind a Service, and how to reach its endpoint."""
+
+    scheme: str
+    pod: Pod
+    address: str
+    port: int
+
+
+def port_name(service: Service, port: str) -> str:
+    """Return the name of a Service's port, which a request gives by number or by name. Raises
+    `StatusError` 503."""
+    if not _NUMBER.fullmatch(port):
+        return port
+    for item in service.spec.ports:
+        if item.port == int(port):
+            return item.name
+    name = service.metadata.name
+    raise StatusError(503, f'no service port {int(port)} found for service "{name}"')
+
+
+def endpoint_addresses(
+    subsets: Iterable[EndpointSubset], port: str
+) -> Iterator[tuple[EndpointAddress, int]]:
+    """Yield the ready addresses that have the named port, with its number."""
+    for subset in subsets:
+        for number in (item.port for item in subset.ports if item.name == port):
+            yield from ((address, number) for address in subset.addresses)
+
+
 class PodLocations:
     def __init__(self, records: Records, node_name: str) -> None:
         self._records = records
@@ -55,6 +90,32 @@ class PodLocations:
         if not isinstance(pod, Pod):
             raise not_found("pods", name)
         return pod
+
+    async def of_service(self, namespace: str, text: str) -> ServiceLocation:
+        """Return a ready pod behind the Service that a proxy request names. Raises `StatusError`
+        400, 404 or 503."""
+        target = parse_target(text, "service")
+        name, port = target.name, target.port
+        if _NUMBER.fullmatch(port):
+            service = await self._records.get("services", namespace, name)
+            if not isinstance(service, Service):
+                raise not_found("services", name)
+            port = port_name(service, port)
+        endpoints = await self._records.get("endpoints", namespace, name)
+        if not isinstance(endpoints, Endpoints):
+            raise not_found("endpoints", name)
+        if not endpoints.subsets:
+            raise StatusError(503, f'no endpoints available for service "{name}"')
+        addresses = [*endpoint_addresses(endpoints.subsets, port)]
+        random.shuffle(addresses)
+        for address, number in addresses:
+            reference = address.targetRef
+            if reference is None or reference.namespace != namespace:
+                continue
+            pod = await self._records.get("pods", namespace, reference.name)
+            if isinstance(pod, Pod) and address.ip in [item.ip for item in pod.status.podIPs]:
+                return ServiceLocation(target.scheme, pod, address.ip, number)
+        raise StatusError(503, f'no endpoints available for service "{text}"')
 
     @web.middleware
     async def own_node(self, request: web.Request, handler: Handler) -> web.StreamResponse:

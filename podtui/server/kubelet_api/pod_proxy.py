@@ -1,7 +1,9 @@
-"""``proxy`` of pods: requests to a server in a pod, of any method, and upgrades to other protocols.
+"""``proxy`` of pods and Services: requests of any method to a server in a pod, and upgrades to
+other protocols.
 
-As in an API server, the pod is named as ``NAME``, ``NAME:PORT`` or ``SCHEME:NAME:PORT``; a pod's
-certificate is not verified. The connection is made in the same way as for ``port-forward``.
+As in an API server, the pod or Service is named as ``NAME``, ``NAME:PORT`` or ``SCHEME:NAME:PORT``;
+the port of a Service is a name or a number. A pod's certificate is not verified. The connection is
+made in the same way as for ``port-forward``.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from podtui.server.transport.streams import Outflow, Streams
 
 log = logging.getLogger(__name__)
 
-_ROOT: Final = "/api/v1/namespaces/{namespace}/pods/{pod}/proxy"
+_PODS: Final = "/api/v1/namespaces/{namespace}/pods/{pod}/proxy"
+_SERVICES: Final = "/api/v1/namespaces/{namespace}/services/{service}/proxy"
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """The route of GET is that of HEAD, too."""
 _DEFAULT_PORTS: Final = {"": 80, "http": 80, "https": 443}
@@ -150,7 +153,7 @@ def rewritten_location(location: str, prefix: str, hosts: tuple[str, ...]) -> st
     return parts._replace(scheme="", netloc="", path=path).geturl()
 
 
-class PodProxyRoutes:
+class ProxyRoutes:
     def __init__(
         self,
         pods: SessionEndpoints,
@@ -165,15 +168,28 @@ class PodProxyRoutes:
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.route(method, path, self.proxy)
-            for path in (_ROOT, _ROOT + "/{path:.*}")
+            web.route(method, path, handler)
+            for root, handler in ((_PODS, self.proxy_pod), (_SERVICES, self.proxy_service))
+            for path in (root, root + "/{path:.*}")
             for method in _METHODS
         ]
 
-    async def proxy(self, request: web.Request) -> web.StreamResponse:
+    async def proxy_pod(self, request: web.Request) -> web.StreamResponse:
         target = parse_target(request.match_info["pod"], "pod")
         pod = await self._locations.named(request.match_info["namespace"], target.name)
         address, port = pod_address(pod), target_port(pod, target)
+        return await self._proxy(request, pod, address, port, target.scheme)
+
+    async def proxy_service(self, request: web.Request) -> web.StreamResponse:
+        match = request.match_info
+        location = await self._locations.of_service(match["namespace"], match["service"])
+        return await self._proxy(
+            request, location.pod, location.address, location.port, location.scheme
+        )
+
+    async def _proxy(
+        self, request: web.Request, pod: Pod, address: str, port: int, scheme: str
+    ) -> web.StreamResponse:
         self._locations.check_node(pod)
         upgrade = request.headers.get("Upgrade", "")
         if not _subpath(request) and not upgrade and request.method in ("GET", "HEAD"):
@@ -185,7 +201,7 @@ class PodProxyRoutes:
                 await stack.enter_async_context(self._sockets.counted(request))
             try:
                 stream = await stack.enter_async_context(self._pods.dial(pod, port))
-                tls = _unverified() if target.scheme == "https" else None
+                tls = _unverified() if scheme == "https" else None
                 connection = await stack.enter_async_context(http_connection(stream, tls))
                 headers = request_headers(request)
                 await connection.send_head(request.method, _target(request), headers)
@@ -276,7 +292,7 @@ def _subpath(request: web.Request) -> str:
 def _prefix(request: web.Request) -> str:
     """Return the path of the proxy itself, as the client wrote it."""
     segments = request.rel_url.raw_path.split("/")
-    return "/".join(segments[: _ROOT.count("/") + 1])
+    return "/".join(segments[: _PODS.count("/") + 1])
 
 
 def _target(request: web.Request) -> str:

@@ -40,7 +40,7 @@ class WhatIfRoutes:
 
     async def _pod(self, request: web.Request) -> Pod:
         result = await asyncio.to_thread(self._read, await request.read())
-        pod = result.pods[0] if result.pods else result.candidate
+        pod = result.pods[0] if result.pods else None
         if pod is not None:
             return pod
         errors = [

@@ -20,30 +20,24 @@ from podtui.api.pods import is_mirror
 from podtui.api.quantity import Quantity, parse_quantity
 from podtui.api.scheduling import PriorityClass
 from podtui.api.times import rfc3339
+from podtui.api.token_volumes import with_token_volume
 from podtui.api.v1 import (
-    ConfigMapProjection,
-    Container,
-    DownwardAPIProjection,
-    DownwardAPIVolumeFile,
-    KeyToPath,
     Namespace,
     Node,
-    ObjectFieldSelector,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodSpec,
-    ProjectedVolumeSource,
     Service,
     ServiceAccount,
-    ServiceAccountTokenProjection,
     StatusCause,
     StatusDetails,
-    Volume,
-    VolumeMount,
-    VolumeProjection,
 )
 from podtui.clock import Clock
+from podtui.manifest.strategies.namespaces import TERMINATING
+from podtui.manifest.strategies.pods import with_tolerations
+from podtui.manifest.strategies.strategy import unchanged
+from podtui.manifest.strategies.volumes import transition_time
 from podtui.manifest.validation.priority_classes import SYSTEM_VALUES
 from podtui.server.resources.ingress_classes import with_default_class
 from podtui.server.resources.limit_ranges import (
@@ -66,19 +60,11 @@ from podtui.server.resources.storage_classes import (
     class_of,
     protected_volume,
 )
-from podtui.server.resources.strategies.namespaces import TERMINATING
-from podtui.server.resources.strategies.pods import with_tolerations
-from podtui.server.resources.strategies.strategy import unchanged
-from podtui.server.resources.strategies.volumes import transition_time
 from podtui.server.status import StatusError, forbidden, not_found, submitted_name
 from podtui.store.protocol import Records
 
 DEFAULT_ACCOUNT: Final = "default"
-ROOT_CA: Final = "kube-root-ca.crt"
 UNDELETABLE: Final = ("default", "kube-system", "kube-public")
-_TOKEN_SECONDS: Final = 3607
-_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-_MODE: Final = 0o644
 _ATTEMPTS: Final = 10
 _RETRY_SECONDS: Final = 0.1
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -279,44 +265,8 @@ def with_account(pod: Pod, account: ServiceAccount) -> Pod:
 
 
 def _with_token(spec: PodSpec) -> PodSpec:
-    """Mount a token in every container that has no mount at its place."""
-    existing = next((v.name for v in spec.volumes if v.name.startswith("kube-api-access-")), "")
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(5))
-    name = existing or f"kube-api-access-{suffix}"
-    mount = VolumeMount(name=name, readOnly=True, mountPath=_TOKEN_PATH)
-
-    def mounted(container: Container) -> Container:
-        if any(other.mountPath == _TOKEN_PATH for other in container.volumeMounts):
-            return container
-        return structs.replace(container, volumeMounts=(*container.volumeMounts, mount))
-
-    changed = structs.replace(
-        spec,
-        containers=tuple(map(mounted, spec.containers)),
-        initContainers=tuple(map(mounted, spec.initContainers)),
-    )
-    if changed == spec or existing:
-        return changed
-    return structs.replace(changed, volumes=(*spec.volumes, token_volume(name)))
-
-
-def token_volume(name: str) -> Volume:
-    """Return the volume with a service account's token, the CA certificate and the namespace."""
-    token = ServiceAccountTokenProjection(path="token", expirationSeconds=_TOKEN_SECONDS)
-    ca = ConfigMapProjection(name=ROOT_CA, items=(KeyToPath(key="ca.crt", path="ca.crt"),))
-    field = ObjectFieldSelector(apiVersion="v1", fieldPath="metadata.namespace")
-    namespace = DownwardAPIVolumeFile(path="namespace", fieldRef=field)
-    return Volume(
-        name=name,
-        projected=ProjectedVolumeSource(
-            defaultMode=_MODE,
-            sources=(
-                VolumeProjection(serviceAccountToken=token),
-                VolumeProjection(configMap=ca),
-                VolumeProjection(downwardAPI=DownwardAPIProjection(items=(namespace,))),
-            ),
-        ),
-    )
+    return with_token_volume(spec, suffix)
 
 
 def _forbidden(pod: Pod, why: str) -> StatusError:

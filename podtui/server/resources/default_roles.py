@@ -21,10 +21,10 @@ from podtui.api.rbac import (
 )
 from podtui.api.times import rfc3339
 from podtui.clock import Clock
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.auth import default_policy
 from podtui.server.auth.rbac import missing_rules
 from podtui.server.resources.field_managers import API_SERVER, managed
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store.protocol import Records
 from podtui.store.resources import Resource
 

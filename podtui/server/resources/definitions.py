@@ -10,6 +10,15 @@ from msgspec import structs
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
+from podtui.manifest.strategies import (
+    accounts,
+    config,
+    events,
+    namespaces,
+    nodes,
+    pods,
+    runtime_classes,
+)
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources import table
 from podtui.server.resources.kinds import (
@@ -34,15 +43,6 @@ from podtui.server.resources.objects import (
     RecordedObjects,
 )
 from podtui.server.resources.resource import AnyResource, Resource
-from podtui.server.resources.strategies import (
-    accounts,
-    config,
-    events,
-    namespaces,
-    nodes,
-    pods,
-    runtime_classes,
-)
 from podtui.store.protocol import Records
 
 PODS = Resource(
@@ -326,6 +326,7 @@ ALL: tuple[AnyResource, ...] = (
     apps.DEPLOYMENTS,
     apps.REPLICA_SETS,
     apps.STATEFUL_SETS,
+    autoscaling.AUTOSCALERS_V1,
     autoscaling.AUTOSCALERS,
     batch.CRON_JOBS,
     batch.JOBS,

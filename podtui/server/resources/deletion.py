@@ -15,7 +15,7 @@ from podtui.api.objects import Object, T
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import DeleteOptions
 from podtui.errors import NotFound
-from podtui.server.resources.strategies.strategy import Strategy, with_meta
+from podtui.manifest.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Records
 from podtui.store.resources import Resource
 

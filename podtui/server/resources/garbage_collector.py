@@ -18,11 +18,11 @@ from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference
 from podtui.clock import Clock
 from podtui.errors import NotFound
+from podtui.manifest.strategies.strategy import Strategy, with_meta
 from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.definitions import ALL
 from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
 from podtui.server.resources.resource import AnyResource
-from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Resource as RecordName
 

@@ -22,7 +22,7 @@ from podtui.api.v1 import (
     Pod,
     ResourceRequirements,
 )
-from podtui.server.resources.strategies.strategy import with_meta
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.status import forbidden
 from podtui.store.protocol import Records
 

@@ -19,6 +19,7 @@ from msgspec import structs
 from podtui.api.objects import Object
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
+from podtui.api.token_volumes import ROOT_CA
 from podtui.api.v1 import (
     ConfigMap,
     Namespace,
@@ -29,18 +30,18 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, NotFound
-from podtui.server.resources.admission import DEFAULT_ACCOUNT, ROOT_CA
-from podtui.server.resources.control_loop import run_control_loop
-from podtui.server.resources.definitions import ALL
-from podtui.server.resources.deletion import delete_record
-from podtui.server.resources.field_managers import API_SERVER, CONTROLLER_MANAGER, managed
-from podtui.server.resources.resource import AnyResource
-from podtui.server.resources.strategies.namespaces import (
+from podtui.manifest.strategies.namespaces import (
     FINALIZER,
     NAME_LABEL,
     TERMINATING,
     new_namespace,
 )
+from podtui.server.resources.admission import DEFAULT_ACCOUNT
+from podtui.server.resources.control_loop import run_control_loop
+from podtui.server.resources.definitions import ALL
+from podtui.server.resources.deletion import delete_record
+from podtui.server.resources.field_managers import API_SERVER, CONTROLLER_MANAGER, managed
+from podtui.server.resources.resource import AnyResource
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Resource
 

@@ -18,13 +18,13 @@ from podtui.api.objects import T
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ManagedFieldsEntry, StatusCause, StatusDetails
 from podtui.clock import Clock
+from podtui.manifest.strategies.strategy import with_meta, with_meta_of
 from podtui.patching import json_patch, merge_patch, server_side_apply, strategic
 from podtui.patching.errors import ApplyConflict, PatchError
 from podtui.server.encoding.bodies import parse_yaml
 from podtui.server.encoding.decoding import DecodeError, Tree, json_kind, parse_json
 from podtui.server.resources.options import WriteOptions
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies.strategy import with_meta, with_meta_of
 from podtui.server.status import StatusError, bad_request
 
 JSON_PATCH: Final = "application/json-patch+json"

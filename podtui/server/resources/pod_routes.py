@@ -14,6 +14,8 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Binding, DeleteOptions, Eviction, Pod, PodCondition, Preconditions
 from podtui.clock import Clock
 from podtui.errors import NotFound
+from podtui.manifest.strategies.pods import PODS
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.manifest.validation.errors import FieldError, not_supported, required
 from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
 from podtui.server.encoding.decoding import decode_object
@@ -27,8 +29,6 @@ from podtui.server.resources.disruptions import (
     unprocessed,
 )
 from podtui.server.resources.options import precondition_failure, write_options
-from podtui.server.resources.strategies.pods import PODS
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.server.resources.write import uid_mismatch
 from podtui.server.status import bad_request, conflict, not_found, success
 from podtui.store.protocol import Records

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeAlias
 import msgspec
 
 from podtui.api.objects import T
+from podtui.manifest.strategies.strategy import Strategy
 from podtui.server.encoding.decoding import Tree
 from podtui.server.resources import table
 from podtui.server.resources.objects import ApiObject, encode, encode_in_list
-from podtui.server.resources.strategies.strategy import Strategy
 from podtui.store.resources import RESOURCES
 from podtui.store.resources import Resource as RecordName
 

@@ -20,6 +20,7 @@ from podtui.api.selectors import label_text, selector_text
 from podtui.api.times import since
 from podtui.api.v1 import ManagedFieldsEntry, ObjectMeta, ReplicationController
 from podtui.clock import Clock
+from podtui.manifest.strategies.strategy import Strategy, with_meta
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.metadata import object_meta
 from podtui.manifest.validation.workloads import not_negative
@@ -30,7 +31,6 @@ from podtui.server.resources.patches import APPLY_PATCH, Patches, parse_patch, p
 from podtui.server.resources.query import include_object
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.resource import AnyResource, Resource
-from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 from podtui.server.resources.write import Answer, Write
 from podtui.server.resources.write_routes import WriteRoutes

@@ -15,10 +15,10 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Namespace, ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.manifest.validation.storage_classes import DEFAULT_CLASS, is_default_class
 from podtui.manifest.validation.volume_claims import class_of_claim, requested_storage
 from podtui.server.resources.field_managers import API_SERVER, managed
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.server.status import forbidden
 from podtui.store.protocol import Records
 

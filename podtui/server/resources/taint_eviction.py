@@ -7,7 +7,6 @@ Static pods tolerate all of these taints, as the kubelet ensures.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -16,11 +15,7 @@ from podtui.api.objects import Object
 from podtui.api.selectors import tolerates
 from podtui.api.times import rfc3339
 from podtui.api.v1 import (
-    Event,
-    EventSource,
     Node,
-    ObjectMeta,
-    ObjectReference,
     Pod,
     PodCondition,
     Taint,
@@ -28,15 +23,13 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import NotFound
+from podtui.manifest.strategies.pods import PODS
+from podtui.server.resources.component_events import ComponentEvents
 from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.deletion import delete_record
-from podtui.server.resources.field_managers import CONTROLLER_MANAGER, managed
 from podtui.server.resources.pod_routes import with_condition
-from podtui.server.resources.strategies.pods import PODS
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Resource
-
-log = logging.getLogger(__name__)
 
 COMPONENT: Final = "taint-eviction-controller"
 _REASON: Final = "TaintManagerEviction"
@@ -66,7 +59,7 @@ class TaintEviction:
         """The UIDs of pods that were deleted and are still there."""
         self._tainted = False
         """Some node has a NoExecute taint."""
-        self._last_nanos = 0
+        self._events = ComponentEvents(records, clock, COMPONENT)
 
     async def run(self) -> None:
         """Evict pods when taints or tolerations change, and when a toleration ends. Runs
@@ -146,27 +139,8 @@ class TaintEviction:
             )
 
     async def _event(self, pod: Pod, action: str) -> None:
-        meta, now = pod.metadata, self._clock.now()
-        # Events about one pod in the same instant need different names.
-        self._last_nanos = max(int(now.timestamp() * 1e6) * 1000, self._last_nanos + 1)
-        message = f"{action} {meta.namespace}/{meta.name}"
-        log.info("%s", message)
-        event = Event(
-            metadata=ObjectMeta(name=f"{meta.name}.{self._last_nanos:x}", namespace=meta.namespace),
-            involvedObject=ObjectReference(
-                apiVersion="v1", kind="Pod", name=meta.name, namespace=meta.namespace
-            ),
-            reason=_REASON,
-            message=message,
-            type="Normal",
-            source=EventSource(component=COMPONENT),
-            reportingComponent=COMPONENT,
-            firstTimestamp=rfc3339(now),
-            lastTimestamp=rfc3339(now),
-            count=1,
-        )
-        event = managed(event, None, manager=CONTROLLER_MANAGER, now=rfc3339(now))
-        await self._records.put("events", event)
+        meta = pod.metadata
+        await self._events.record(pod, _REASON, f"{action} {meta.namespace}/{meta.name}")
 
 
 def no_execute_taints(node: Object | None) -> tuple[Taint, ...]:

@@ -17,12 +17,12 @@ from msgspec import structs
 from podtui.api.v1 import Secret, ServiceAccount
 from podtui.clock import Clock
 from podtui.errors import NotFound
+from podtui.manifest.strategies.config import SECRETS
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.manifest.validation.objects import ACCOUNT_NAME
 from podtui.pki.tokens import Reference, TokenIssuer
 from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.deletion import delete_record
-from podtui.server.resources.strategies.config import SECRETS
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Resource
 

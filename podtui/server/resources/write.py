@@ -21,6 +21,12 @@ from multidict import CIMultiDict
 from podtui.api.objects import T
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
+from podtui.manifest.strategies.strategy import (
+    Strategy,
+    keep_system_fields,
+    unchanged,
+    with_meta,
+)
 from podtui.manifest.validation.errors import Errors, FieldError
 from podtui.manifest.validation.formats import path_segment
 from podtui.manifest.validation.metadata import object_meta, object_meta_update
@@ -33,12 +39,6 @@ from podtui.server.resources.options import WriteOptions
 from podtui.server.resources.patches import APPLY_PATCH, STRATEGIC_PATCH, Patches
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies.strategy import (
-    Strategy,
-    keep_system_fields,
-    unchanged,
-    with_meta,
-)
 from podtui.server.status import (
     bad_request,
     conflict,

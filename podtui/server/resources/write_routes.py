@@ -14,10 +14,10 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Generic, cast
 
-import msgspec
 from aiohttp import web
 
-from podtui.api.names import MANIFEST_PATH
+from podtui.api.local import Manifest
+from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
 from podtui.api.objects import Object, T
 from podtui.api.pods import is_mirror
 from podtui.api.v1 import (
@@ -31,6 +31,7 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, InvalidUpdate, NotFound
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.auth.access import check_creation
 from podtui.server.encoding.media_types import PARTIAL, TABLE, negotiate
 from podtui.server.protocol import KubeletEndpoints
@@ -55,13 +56,13 @@ from podtui.server.resources.query import check_version, include_object, parse_q
 from podtui.server.resources.quotas import Charge, QuotaAdmission
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.server.resources.write import Answer, Write
 from podtui.server.status import (
     StatusError,
     already_exists,
     bad_request,
     conflict,
+    encode_status,
     json_response,
     not_found,
 )
@@ -187,6 +188,7 @@ class WriteRoutes(Generic[T]):
         check_deletion(self._resource, request.match_info["name"])
         item, gone = await self._remove(await self._stored(*_key(request)), options)
         answer.warnings.extend(_mirror_warnings(item))
+        answer.warnings.extend(await self._folder_warnings(item))
         if self._resource.kind == "Job" and not propagation(options):
             answer.warnings.append(_ORPHANS)
         accepted = not gone and options.orphanDependents is False
@@ -416,7 +418,22 @@ class WriteRoutes(Generic[T]):
             status="Success",
             details=details,
         )
-        return json_response(msgspec.json.encode(status), headers=answer.headers)
+        return json_response(encode_status(status), headers=answer.headers)
+
+    async def _folder_warnings(self, item: T) -> Iterable[str]:
+        """Warn that the folder creates an object again while a file states it."""
+        meta = item.metadata
+        path = meta.annotations.get(MANIFEST_PATH)
+        if path is None or all(entry.manager != FOLDER_MANAGER for entry in meta.managedFields):
+            return ()
+        named = (self._resource.kind, meta.namespace, meta.name)
+        for manifest in (await self._records.list("manifests")).items:
+            if isinstance(manifest, Manifest) and manifest.spec.path == path:
+                stated = manifest.status.objects
+                if named in {(other.kind, other.namespace, other.name) for other in stated}:
+                    warning = f"the object comes from {path} and is created again;"
+                    return (f"{warning} delete the file, or its document, to remove the object",)
+        return ()
 
     # --- records
 

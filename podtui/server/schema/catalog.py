@@ -94,11 +94,11 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "eviction": Kind("policy/v1", "Eviction"),
     "exec": Kind("v1", "PodExecOptions"),
     "portforward": Kind("v1", "PodPortForwardOptions"),
-    "proxy": Kind("v1", "PodProxyOptions"),
     "scale": Kind("autoscaling/v1", "Scale"),
     "token": Kind("authentication.k8s.io/v1", "TokenRequest"),
 }
-"""The kinds of subresources that are not the kind of their resource."""
+"""The kinds of subresources that are not the kind of their resource. That of ``proxy`` is named
+after it: ``PodProxyOptions``."""
 
 
 _BINDINGS: Final = Served(
@@ -121,11 +121,17 @@ def _served(resource: AnyResource) -> Served:
         short_names=resource.short_names,
         categories=resource.categories,
         subresources=tuple(
-            Subresource(name, _KINDS.get(name, kind), verbs)
+            Subresource(name, _kind(name, kind), verbs)
             for name, verbs in sorted(resource.subresources.items())
         ),
         is_absent=resource.is_absent,
     )
+
+
+def _kind(subresource: str, owner: Kind) -> Kind:
+    if subresource == "proxy":
+        return Kind(owner.api_version, f"{owner.name}ProxyOptions")
+    return _KINDS.get(subresource, owner)
 
 
 def group_versions() -> tuple[GroupVersion, ...]:
@@ -139,9 +145,11 @@ def group_versions() -> tuple[GroupVersion, ...]:
     )
 
 
-def _rank(api_version: str) -> tuple[int, str]:
-    group = api_version.rpartition("/")[0]
-    return (_GROUPS.index(group) if group in _GROUPS else len(_GROUPS), api_version)
+def _rank(api_version: str) -> tuple[int, str, int]:
+    """Sort by group, then the newest version first: clients prefer the first one."""
+    group, _, version = api_version.rpartition("/")
+    major = int(version.removeprefix("v")[:1])
+    return (_GROUPS.index(group) if group in _GROUPS else len(_GROUPS), group, -major)
 
 
 def structs_by_kind() -> Mapping[Kind, type[msgspec.Struct]]:

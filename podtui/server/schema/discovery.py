@@ -9,6 +9,7 @@ import hashlib
 import platform
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -59,11 +60,10 @@ def routes(version: str) -> Sequence[web.RouteDef]:
         _negotiated("/api", _api_versions(), core),
         _negotiated("/apis", _group_list(named), named),
     ]
-    for group_version in served:
-        if group_version.group:
-            document = {**_header("APIGroup"), **_group(group_version)}
-            table.append(_fixed(f"/apis/{group_version.group}", document))
-        table.append(_fixed(f"/{group_version.path}", _resource_list(group_version)))
+    for group in _by_group(named):
+        document = {**_header("APIGroup"), **_group(group)}
+        table.append(_fixed(f"/apis/{group[0].group}", document))
+    table += [_fixed(f"/{item.path}", _resource_list(item)) for item in served]
     paths = sorted([*(route.path for route in table), *_OTHER_PATHS])
     # Client libraries write some of the paths with a slash at the end.
     slashed = (web.get(f"{route.path}/", route.handler) for route in table)
@@ -111,13 +111,19 @@ def _api_versions() -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def _group(served: GroupVersion) -> dict[str, Any]:
-    version = {"groupVersion": served.api_version, "version": served.version}
-    return {"name": served.group, "versions": [version], "preferredVersion": version}
+def _by_group(served: Sequence[GroupVersion]) -> list[list[GroupVersion]]:
+    """Return the versions of each group, the preferred one first."""
+    return [list(versions) for _, versions in groupby(served, key=lambda item: item.group)]
 
 
-def _group_list(groups: Sequence[GroupVersion]) -> dict[str, Any]:
-    return {**_header("APIGroupList"), "groups": [_group(group) for group in groups]}
+def _group(served: Sequence[GroupVersion]) -> dict[str, Any]:
+    versions = [{"groupVersion": item.api_version, "version": item.version} for item in served]
+    return {"name": served[0].group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _group_list(served: Sequence[GroupVersion]) -> dict[str, Any]:
+    groups = [_group(versions) for versions in _by_group(served)]
+    return {**_header("APIGroupList"), "groups": groups}
 
 
 def _resource_list(served: GroupVersion) -> dict[str, Any]:
@@ -156,19 +162,20 @@ def _lists(resource: Served) -> dict[str, Any]:
     return {name: values for name, values in lists.items() if values}
 
 
-def _aggregated(groups: Sequence[GroupVersion], version: str) -> dict[str, Any]:
+def _aggregated(served: Sequence[GroupVersion], version: str) -> dict[str, Any]:
     items = [
         {
-            "metadata": {"name": group.group} if group.group else {},
+            "metadata": {"name": group[0].group} if group[0].group else {},
             "versions": [
                 {
-                    "version": group.version,
+                    "version": item.version,
                     "freshness": "Current",
-                    "resources": [_aggregated_resource(r, group) for r in group.resources],
+                    "resources": [_aggregated_resource(r, item) for r in item.resources],
                 }
+                for item in group
             ],
         }
-        for group in groups
+        for group in _by_group(served)
     ]
     api_version = f"apidiscovery.k8s.io/{version}"
     return {"kind": _SHAPE, "apiVersion": api_version, "metadata": {}, "items": items}

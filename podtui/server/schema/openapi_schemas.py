@@ -146,7 +146,7 @@ class Schemas:
 
     def _field(self, owner: str, name: str, field: Field) -> Json:
         schema = self._value(field.type)
-        text = _description(owner, name)
+        text = field_description(owner, name)
         if field.values and schema["type"] == "string":
             schema["enum"] = list(field.values)
             listed = "\n".join(f' - `"{value}"`' for value in field.values)
@@ -235,7 +235,8 @@ def _paragraph(text: str) -> str:
     return re.sub(r"\s+", " ", text.replace("``", "")).strip()
 
 
-def _description(owner: str, name: str) -> str:
+def field_description(owner: str, name: str) -> str:
+    """Return the purpose of a field of a type; empty if it is not documented."""
     fields = texts().fields
     description = fields.get(owner, {}).get(name)
     if description is not None:

@@ -20,9 +20,17 @@ from podtui.tui.commands.manifest_file import (
     require_text_path,
     restore_file,
 )
-from podtui.tui.commands.session import DeletedPods, RecordChange, Session
+from podtui.tui.commands.objects import create_deleted_objects, undo_object_change
+from podtui.tui.commands.session import (
+    DeletedObjects,
+    DeletedPods,
+    ObjectChange,
+    RecordChange,
+    Session,
+)
 from podtui.tui.views.endings import ending_text, losses
 from podtui.tui.views.labels import name_label, pod_label
+from podtui.tui.views.objects.workloads import owner_in
 from podtui.tui.views.plan import plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
@@ -154,8 +162,8 @@ def _files(manifests: Sequence[Manifest]) -> str:
 
 
 async def undo_last(session: Session) -> None:
-    """Undo the last delete, fix, or edit of an API pod. Raises `ManifestFileError`, `ApiError`; the
-    undo can then be repeated."""
+    """Undo the last delete, fix, or change of an object. Raises `ManifestFileError`, `ApiError`;
+    the undo can then be repeated."""
     if not session.undoable:
         session.notify("Nothing to undo in this session; :trash lists earlier deletions.",
                      title="Undo", severity="warning")  # fmt: skip
@@ -167,6 +175,10 @@ async def undo_last(session: Session) -> None:
         await undo_change(session, last)
     elif isinstance(last, DeletedPods):
         await create_deleted(session, last)
+    elif isinstance(last, ObjectChange):
+        await undo_object_change(session, last)
+    elif isinstance(last, DeletedObjects):
+        await create_deleted_objects(session, last)
     else:
         await restore(session, last)
 
@@ -258,5 +270,4 @@ def deletion_effect(pod: Pod) -> str:
 
 def owner_of(pod: Pod) -> OwnerReference | None:
     """Return the controller of the pod, else its first owner."""
-    owners = pod.metadata.ownerReferences
-    return next((owner for owner in owners if owner.controller), owners[0] if owners else None)
+    return owner_in(pod.metadata)

@@ -24,6 +24,7 @@ GROUPS: Final = {
     "logs": "Logs",
     "log": "In a log",
     "pod": "Pod",
+    "object": "Objects of any kind",
     "timeline": "Timeline",
     "yaml": "A pod's YAML",
     "resources": "Resource usage",

@@ -9,10 +9,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from podtui.client.any_kind import ServedKind
 from podtui.client.protocol import ServerCapabilities
 from podtui.errors import UsageError
 from podtui.tui.commands.actions import ACTIONS
 from podtui.tui.commands.availability import is_available
+from podtui.tui.widgets.sanitize import clean
 
 
 class Command(Struct, frozen=True):
@@ -60,8 +62,12 @@ COMMANDS: Final = (
         "REQUESTS",
     ),
     Command("tree", ("xray",), "Pods, containers and volumes as a tree", "tree", (), "FILTER"),
+    Command("why", (), "Why an object is not as desired: deploy/web", "why_object", (), "OBJECT"),
     Command("explain", ("ex",), "Explain a field of a manifest", "explain", (), "FIELD"),
     Command("namespace", ("ns",), "Show one namespace, or all", "namespace", (), "NAME"),
+    Command(
+        "kinds", ("resources", "api-resources"), "All kinds of objects, with their counts", "kinds"
+    ),
     Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),
     Command("columns", ("cols",), "Select the columns of the table", "choose_columns"),
     Command("hide", (), "Hide a pane", "hide", (), "PANE"),
@@ -94,6 +100,26 @@ def available_commands(capabilities: ServerCapabilities) -> tuple[Command, ...]:
         for command in COMMANDS
         if is_available(capabilities, command.action.removeprefix("app."), command.parameters)
     )
+
+
+def kind_commands(kinds: Iterable[ServedKind]) -> tuple[Command, ...]:
+    """Return a command for each kind that a server lists: ``:deployments``, ``:deploy`` …
+
+    A name that several kinds have belongs to the first of them; the others have names with their
+    group (``events.events.k8s.io``).
+    """
+    used = {name for command in COMMANDS for name in (command.name, *command.aliases)}
+    commands: list[Command] = []
+    for kind in kinds:
+        names = (kind.plural, kind.singular, kind.kind.lower(), *kind.short_names)
+        free = [name for name in dict.fromkeys((*names, kind.qualified_name)) if name not in used]
+        if not free:
+            continue
+        used.update(free)
+        help_text = f"List of {clean(kind.kind)} ({clean(kind.api_version)})"
+        parameters = (kind.qualified_name,)
+        commands.append(Command(free[0], tuple(free[1:]), help_text, "kind", parameters, "FILTER"))
+    return tuple(commands)
 
 
 def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Command, str]:

@@ -24,8 +24,9 @@ from textual.screen import Screen
 from textual.worker import Worker
 
 from podtui.api.local import Manifest, PullStep
-from podtui.api.v1 import Pod
-from podtui.client.protocol import Client, PortForward
+from podtui.api.v1 import ObjectMeta, Pod
+from podtui.client.any_kind import ServedKind
+from podtui.client.protocol import MERGE, Client, PortForward
 from podtui.errors import PodtuiError
 from podtui.tui.commands.agent import folder_of, watched_path
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
@@ -71,7 +72,28 @@ class DeletedPods(Struct, frozen=True):
     pods: tuple[Pod, ...]
 
 
-Undoable = tuple[TrashedFile, ...] | Rewrite | RecordChange | DeletedPods
+class ObjectChange(Struct, frozen=True):
+    """A change of an object by a patch, the patch that undoes it, and a short description."""
+
+    kind: ServedKind
+    before: ObjectMeta
+    patch: dict[str, Any]
+    reverse: dict[str, Any]
+    what: str
+    subresource: str = ""
+    content_type: str = MERGE
+
+
+class DeletedObjects(Struct, frozen=True):
+    """Objects of a kind that were deleted together, as a client would write them."""
+
+    kind: ServedKind
+    contents: tuple[dict[str, Any], ...]
+
+
+Undoable = (
+    tuple[TrashedFile, ...] | Rewrite | RecordChange | DeletedPods | ObjectChange | DeletedObjects
+)
 
 
 class Selection(Struct, frozen=True):
@@ -148,7 +170,7 @@ class Session:
     saved_pods: SavedPods = field(default_factory=lambda: SavedPods(None))
     """Manifests of API pods that are deleted to be created again."""
     undoable: list[Undoable] = field(default_factory=list[Undoable])
-    """Files that this session moved to the trash or fixed, and API pods that it deleted or changed,
+    """Files that this session moved to the trash or fixed, and objects that it deleted or changed,
     the last action last."""
     forwards: list[RunningForward] = field(default_factory=list[RunningForward])
     journal: deque[JournalEntry] = field(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Client, Lost
-from podtui.errors import PodtuiError
+from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.tui.model.model import LinkState, Model
 
 RETRY_SECONDS: Final = 1.0
@@ -41,6 +41,7 @@ class ApiFollower:
             for kind in kinds if self._model.server.capabilities.manifests else kinds[:-1]:
                 tasks.create_task(self._follow(kind), name=f"follow {kind.__name__}")
             tasks.create_task(self._measure(), name="measure")
+            tasks.create_task(self._discover(), name="discover")
 
     async def _follow(self, kind: Any) -> None:
         model = self._model
@@ -57,6 +58,20 @@ class ApiFollower:
                 model.fold(kind, Lost(str(error)))
                 self._on_change()
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _discover(self) -> None:
+        """Read the kinds that the server has, once it is connected."""
+        model = self._model
+        while True:
+            if model.link is LinkState.CONNECTED:
+                try:
+                    model.kinds = await self._client.kinds()
+                    return
+                except ApiError:
+                    return  # the user may not read them: their lists are not available
+                except AgentUnavailable:
+                    pass  # the watches report it
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def _measure(self) -> None:
         model, capabilities = self._model, self._model.server.capabilities

@@ -17,7 +17,8 @@ from msgspec import Struct
 from podtui.api.health import pod_health
 from podtui.api.local import Manifest, ManifestIndex, NodeMetrics, PodMetrics
 from podtui.api.times import epoch
-from podtui.api.v1 import Event, Node, Pod
+from podtui.api.v1 import Event, Node, OwnerReference, Pod
+from podtui.client.any_kind import ServedKind
 from podtui.client.protocol import LOCAL, Delta, Lost, Removed, Server, Synced
 from podtui.tui.model.usage import NodeHistory, Usage, node_usage, pod_usage
 
@@ -79,6 +80,8 @@ class Model:
     def __init__(self, server: Server = LOCAL) -> None:
         self.server = server
         self.refusals: dict[type, str] = {}
+        self.kinds: tuple[ServedKind, ...] = ()
+        """The kinds of objects that the server can list; empty while they are unknown."""
         self.namespace: str | None = None
         """The namespace that is watched, empty for all; None while unknown."""
         self.node_uses: dict[str, Usage] = {}
@@ -111,6 +114,15 @@ class Model:
         """
         self.pod_turns = 0
         """Counts changes of the pods, as ``event_turns`` does."""
+
+    def kind_named(self, qualified_name: str) -> ServedKind | None:
+        """Return a kind by its name, such as ``deployments.apps``."""
+        return next((kind for kind in self.kinds if kind.qualified_name == qualified_name), None)
+
+    def kind_of(self, owner: OwnerReference) -> ServedKind | None:
+        """Return the kind of an owner."""
+        wanted = (owner.apiVersion, owner.kind)
+        return next((kind for kind in self.kinds if (kind.api_version, kind.kind) == wanted), None)
 
     @property
     def node(self) -> Node | None:

@@ -17,13 +17,12 @@ from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 
-SECONDS = 1.0
-"""Seconds between two queries for the rows."""
-
 
 class ListScreen(BackScreen):
-    """A screen with one table. It loads the rows when it opens and then every second."""
+    """A screen with one table. It loads the rows when it opens and then every `SECONDS`."""
 
+    SECONDS: ClassVar[float] = 1.0
+    DESCENDING: ClassVar[bool] = True
     COLUMNS: ClassVar[Sequence[Column]] = ()
     SORT: ClassVar[str] = ""
     NAME: ClassVar[str] = ""
@@ -40,7 +39,8 @@ class ListScreen(BackScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table(self.COLUMNS, sort=self.SORT, descending=True, follow_top=True)
+        descends = self.DESCENDING
+        self.table = Table(self.COLUMNS, sort=self.SORT, descending=descends, follow_top=descends)
         self._asking: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
@@ -52,7 +52,7 @@ class ListScreen(BackScreen):
     def begin(self) -> None:
         self.table.empty = tuple((Span(text, "soft" if not n else "muted"),)
                                  for n, text in enumerate(self.NOTHING))  # fmt: skip
-        self.set_interval(SECONDS, self._poll)
+        self.set_interval(self.SECONDS, self._poll)
         self.ask()
 
     def publish(self, changes: Changes, now: float) -> None:

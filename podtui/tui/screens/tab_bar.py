@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from textual import events
 
-from podtui.tui.commands.availability import is_available
 from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Line, Span, line_width
 
@@ -49,9 +48,8 @@ def tab_spans(
 
 
 def hidden_tabs(tabs: Iterable[str], screen: LiveScreen) -> frozenset[str]:
-    """Return the tabs that the server does not support."""
-    capabilities = screen.session.model.server.capabilities
-    return frozenset(tab for tab in tabs if not is_available(capabilities, "tab", (tab,)))
+    """Return the tabs that the server or the object does not have."""
+    return frozenset(tab for tab in tabs if screen.check_action("tab", (tab,)) is False)
 
 
 def next_tab(tabs: Iterable[str], screen: LiveScreen, tab: str, step: int) -> str:

@@ -1,21 +1,34 @@
-"""The tree screen: nodes, pods, containers and their details; manifest files and their pods."""
+"""The tree screen: nodes, pods, containers and their details; manifest files, workloads, Services
+and claims with their pods."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from podtui.api.discovery import EndpointSlice
 from podtui.api.local import Manifest
-from podtui.api.v1 import Pod
+from podtui.api.storage import StorageClass
+from podtui.api.v1 import (
+    Endpoints,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceQuota,
+    Service,
+)
 from podtui.text.terminal_text import plural
 from podtui.tui.model.model import Changes
+from podtui.tui.model.objects import FollowedObjects
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import ManifestScreen
 from podtui.tui.screens.why_screen import WhyScreen
@@ -35,7 +48,14 @@ from podtui.tui.widgets.filters import ALL, Filter, FilterError, complete_filter
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
+from podtui.why.inventory import find_noun
+from podtui.why.objects import WORKLOADS
 
+TREE_KINDS: Final[tuple[type[Any], ...]] = (
+    *WORKLOADS, Service, PersistentVolumeClaim, PersistentVolume, Endpoints, EndpointSlice,
+    StorageClass, ResourceQuota,
+)  # fmt: skip
+"""The kinds that the tree shows beside those of the model, and those that explain them."""
 _NOT_HERE = frozenset({"mark", "mark_range", "clear_marks", "sort_chosen"})
 
 
@@ -158,9 +178,12 @@ class TreeScreen(ActingScreen, BackScreen):
         super().__init__()
         self._wanted = wanted
         self._first = pod
+        self._turns = 0
+        """The number of changes of the followed objects that the rows show."""
 
     def compose(self) -> ComposeResult:
-        self.view = TreeView(self.session.model, self._wanted)
+        self._objects = FollowedObjects(TREE_KINDS)
+        self.view = TreeView(self.session.model, self._wanted, self._objects.read)
         self.table = TreeTable(id="tree")
         yield Bar(id="header")
         yield self.table
@@ -169,6 +192,8 @@ class TreeScreen(ActingScreen, BackScreen):
 
     def begin(self) -> None:
         self.table.select(f"pod:{self._first}")
+        follow = partial(self._objects.run, self.session.client, lambda: None)
+        self.run_worker(follow, group="tree-objects", exclusive=True)
 
     # --- selection
 
@@ -198,6 +223,9 @@ class TreeScreen(ActingScreen, BackScreen):
             rows, gone = self.view.update(changes, now)
             if rows or gone:
                 self.table.change(rows, gone)
+            if self._objects.turns != self._turns:
+                self._turns = self._objects.turns
+                self.table.change(*self.view.update_owners(now))
         self.table.tick(now)
         self._head()
 
@@ -289,6 +317,8 @@ class TreeScreen(ActingScreen, BackScreen):
             self.session.push(ManifestScreen(item.manifest))
         elif item.pod:
             self.session.push(PodScreen(item.pod, tab))
+        elif item.ref is not None:
+            self._why_object(*item.ref)
         elif item.key.startswith(NODES):
             self.session.push(NodeScreen())
 
@@ -296,8 +326,15 @@ class TreeScreen(ActingScreen, BackScreen):
         item = self.item
         if item is not None and item.manifest and not item.pod:
             self.session.push(WhyScreen(None, item.manifest))
+        if item is not None and item.ref is not None:
+            self._why_object(*item.ref)
         for pod in self.chosen_pods():
             self.session.push(WhyScreen(pod))
+
+    def _why_object(self, kind: str, namespace: str, name: str) -> None:
+        noun = find_noun(kind)
+        if noun is not None:
+            self.session.push(ObjectWhyScreen(noun, name, namespace))
 
 
 def _fault_of(text: str) -> FilterError | None:

@@ -6,27 +6,45 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from podtui.api.batch import CronJob, Job
 from podtui.api.insight import InsightPart, InsightQuery
 from podtui.api.local import Manifest
 from podtui.api.pods import is_api_pod
-from podtui.api.v1 import Pod
+from podtui.api.storage import StorageClass
+from podtui.api.v1 import (
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ReplicationController,
+)
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
 from podtui.text.terminal_text import after_return
 from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.edit_record import edit_pod, fix_pod
 from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line
+from podtui.tui.commands.label_node import label_node, wanted_labels
 from podtui.tui.model.model import Changes
+from podtui.tui.model.objects import FollowedObjects
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.views.labels import place_of, pod_label
 from podtui.tui.views.pods.live_manifest import live_manifest
-from podtui.tui.views.why import WhyView, facts_of, health_text, newest_of, why_lines
+from podtui.tui.views.why import (
+    WhyView,
+    facts_of,
+    health_text,
+    inventory_of,
+    newest_of,
+    why_lines,
+)
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.delays import call_after
@@ -36,8 +54,14 @@ from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Facts, Fix, Kind, diagnose, diagnose_manifest
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
+from podtui.why.objects import explain_pod
 from podtui.why.trial import begin_trial
 
+AROUND_PODS: Final[tuple[type[Any], ...]] = (
+    ReplicaSet, Deployment, StatefulSet, DaemonSet, ReplicationController, Job, CronJob,
+    PersistentVolumeClaim, PersistentVolume, StorageClass,
+)  # fmt: skip
+"""The kinds of the owners and the storage of pods."""
 LOG_LINES = 8
 LONGEST_LINE = 500
 """Bytes of a log line that are kept. The diagnosis runs at each change, and needs the beginning
@@ -62,13 +86,15 @@ class WhyScreen(ActingScreen, BackScreen):
                 tooltip="Show the plan of the fix, then apply it"),
         Binding("n", "next(1)", "Next fix", id="why.next", tooltip="Show another fix"),
         Binding("N", "next(-1)", "Previous fix", show=False, id="why.before"),
+        Binding("L", "label_node", "Label the node", id="why.label",
+                tooltip="Label the node, so that the pod fits its selector and affinity"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     WhyScreen #why-text { height: 1fr; border: round $pane-border-focus; padding: 0 1;
         border-title-color: $pane-title-focus; background: $background; }
     """
     AUTO_FOCUS = "#why-text"
-    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"why.apply", "why.next"})
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"why.apply", "why.next", "why.label"})
 
     def __init__(self, pod: Pod | None, file: str = "") -> None:
         super().__init__()
@@ -86,6 +112,8 @@ class WhyScreen(ActingScreen, BackScreen):
         self._log_problems: dict[str, str] = {}
         self._live: tuple[Pod, Manifest] | None = None
         """The API pod as a manifest, cached until the pod changes."""
+        self._objects = FollowedObjects(AROUND_PODS)
+        self._follows = False
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
@@ -175,12 +203,30 @@ class WhyScreen(ActingScreen, BackScreen):
 
     def _diagnose(self, facts: Facts | None, manifest: Manifest | None) -> Diagnosis | None:
         if facts is not None:
-            return diagnose(facts)
+            diagnosis = diagnose(facts)
+            if not self._follow(facts.pod):
+                return diagnosis
+            inventory = inventory_of(self.session.model, self._objects.read, facts.now)
+            return explain_pod(inventory, facts.pod, diagnosis)
         if manifest is None:
             return None
         # The pod is gone or never existed. An accepted file gets a pod as soon as the node is
         # ready.
         return diagnose_waiting(manifest, self.session.model.node) or diagnose_manifest(manifest)
+
+    def _follow(self, pod: Pod) -> bool:
+        """Follow the owners and the claims of a pod, if it has any; return whether it has."""
+        has_claims = any(v.persistentVolumeClaim or v.ephemeral for v in pod.spec.volumes)
+        if not pod.metadata.ownerReferences and not has_claims:
+            return False
+        if not self._follows:
+            self._follows = True
+            follow = partial(self._objects.run, self.session.client, self._draw_now)
+            self.run_worker(follow, group="why-objects", exclusive=True)
+        return True
+
+    def _draw_now(self) -> None:
+        self._draw(self.session.now())
 
     def _progress(
         self, manifest: Manifest | None, facts: Facts | None, diagnosis: Diagnosis
@@ -263,9 +309,25 @@ class WhyScreen(ActingScreen, BackScreen):
             if self._fix() is None:
                 return False
             return None if self.session.readonly else True
+        if action == "label_node":
+            if not wanted_labels(self._diagnosis) or self._home is None:
+                return False
+            return None if self.session.readonly else True
         if action == "next":
             return self._diagnosis is not None and len(self._diagnosis.fixes) > 1
         return super().check_action(action, parameters)
+
+    @property
+    def _home(self) -> Node | None:
+        model = self.session.model
+        return model.home_of(self._pod) if self._pod is not None else None
+
+    def action_label_node(self) -> None:
+        labels, node, diagnosis = wanted_labels(self._diagnosis), self._home, self._diagnosis
+        if labels and node is not None and diagnosis is not None:
+            name = node.metadata.name
+            label = partial(label_node, self.session, name, labels, self._pod, diagnosis.cause)
+            self.session.start("Label", label)
 
     def action_next(self, step: int) -> None:
         self._chosen += step

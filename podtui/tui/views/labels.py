@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from podtui.api.local import Diagnostic, Manifest, Severity
+from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
 from podtui.tui.widgets.sanitize import clean
 
@@ -40,11 +40,13 @@ def diagnostic_text(diagnostic: Diagnostic) -> str:
 
 
 def manifest_message(manifest: Manifest) -> str:
-    """Return the first diagnostic, errors before warnings, and the number of the others."""
+    """Return what becomes of the documents of an accepted file; otherwise its first diagnostic,
+    errors before warnings, and the number of the others."""
     diagnostics = sorted(
         manifest.status.diagnostics, key=lambda d: d.severity is not Severity.ERROR
     )
-    if not diagnostics:
+    accepted = manifest.status.state is ManifestState.ACCEPTED
+    if not diagnostics or (accepted and manifest.status.message):
         return clean(manifest.status.message)
     more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
     return diagnostic_text(diagnostics[0]) + more

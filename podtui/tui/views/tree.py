@@ -1,5 +1,5 @@
 """The tree of pods: nodes, their pods, the pods' containers, and the containers' ports, mounts,
-environment sources and probes; also manifest files with their pods.
+environment sources and probes; also manifest files, workloads, Services and claims with their pods.
 
 `TreeView` selects the visible items by folding and filter, and turns them into rows.
 """
@@ -8,22 +8,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from podtui.api.apps import ReplicaSet
+from podtui.api.batch import Job
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.pods import is_sidecar
 from podtui.api.printing import ending
+from podtui.api.selectors import label_text
 from podtui.api.times import epoch
-from podtui.api.v1 import Container, ContainerStatus, EphemeralContainer, Node, Pod, Volume
+from podtui.api.v1 import (
+    Container,
+    ContainerStatus,
+    EphemeralContainer,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Service,
+    Volume,
+)
 from podtui.text.terminal_text import plural
 from podtui.tui.model.model import Changes, Model, pod_key
 from podtui.tui.views.labels import manifest_message, pod_label
-from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line
+from podtui.tui.views.pod_status import FAMILIES, GLYPHS, Family, pod_status_line
 from podtui.tui.views.pods.describe import probe_text
+from podtui.tui.views.why import inventory_of
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
@@ -37,6 +51,12 @@ from podtui.tui.widgets.cells import (
 from podtui.tui.widgets.filters import ALL, Filter
 from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
+from podtui.why import Diagnosis, Kind
+from podtui.why.claims import claim_users
+from podtui.why.inventory import Inventory, object_name
+from podtui.why.objects import WORKLOADS, diagnose_object
+from podtui.why.services import selects
+from podtui.why.workloads import alive
 
 
 def container_parts(
@@ -160,6 +180,8 @@ class Item:
     since: float | None = None
     pod: str = ""
     manifest: str = ""
+    ref: tuple[str, str, str] | None = None
+    """The kind, the namespace and the name of an object that is no pod."""
     parent_of_others: bool = False
     folded: bool = False
     fault: bool = False
@@ -216,8 +238,8 @@ def files_item(count: int) -> Item:
                 parent_of_others=count > 0, folded=True)  # fmt: skip
 
 
-def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, ...]:
-    """Return the item of a manifest file, and below it a reference to its pod."""
+def file_items(manifest: Manifest, pods: Sequence[Pod], now: float) -> tuple[Item, ...]:
+    """Return the item of a manifest file, and below it references to its pods."""
     name = manifest.metadata.name
     state, tone = _STATES[manifest.status.state]
     order = (step(2, FILES), step(0, name))
@@ -232,21 +254,23 @@ def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, .
         state_tone=tone,
         detail=manifest_message(manifest),
         manifest=name,
-        pod=pod_key(pod) if pod is not None else "",
-        parent_of_others=pod is not None,
+        pod=pod_key(pods[0]) if pods else "",
+        parent_of_others=bool(pods),
         fault=wrong,
     )
-    if pod is None:
-        return (file_item,)
-    head = pod_head(pod, file_item.key, (*order, step(0, "")), now)
-    return file_item, _reference(head, file_item.key)
+    references = (
+        _reference(pod_head(pod, file_item.key, (*order, step(0, pod.metadata.name)), now), number)
+        for number, pod in enumerate(pods)
+    )
+    return (file_item, *references)
 
 
-def _reference(head: Item, parent: str) -> Item:
-    """Return a second item for a pod, without its children."""
+def _reference(head: Item, number: int) -> Item:
+    """Return a second item for a pod of a file, without its children."""
+    parent = head.parent
     # A key of its own, because the pod has a row of its own, and keys of rows are unique.
     return Item(
-        key=f"{parent}/pod", parent=parent, order=head.order, label=f"→ {head.label}",
+        key=f"{parent}/pod{number or ''}", parent=parent, order=head.order, label=f"→ {head.label}",
         tone=head.tone, state=head.state, state_tone=head.state_tone, restarts=head.restarts,
         detail=head.detail, since=head.since, pod=head.pod, fault=head.fault, labels=head.labels,
     )  # fmt: skip
@@ -365,6 +389,124 @@ def _state(status: ContainerStatus | None) -> tuple[Family, str, float | None]:
         return family, clean(ending(state.terminated)), epoch(state.terminated.finishedAt)
     reason = clean(state.waiting.reason) if state.waiting is not None else ""
     return (Family.PENDING if reason in _FINE else Family.ERROR), reason or "Waiting", None
+
+
+# --- workloads, services and claims
+
+OWNERS: Final = "owners:"
+"""The prefix of the keys of workloads, services, claims and what is below them."""
+_HEADS: Final[tuple[str, ...]] = ("workloads", "services", "claims")
+
+
+def owner_heads(counts: Sequence[int]) -> Iterator[Item]:
+    """Yield the items above workloads, services and claims; no item for none of them."""
+    for rank, (name, count) in enumerate(zip(_HEADS, counts, strict=True)):
+        if count:
+            yield Item(
+                OWNERS + name, "", (step(3 + rank, name),), name, "heading",
+                detail=plural(count, name.removesuffix("s")), parent_of_others=True, folded=True,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An object with what is below it: ``children`` in the order of their names, and pods."""
+
+    item: Any
+    diagnosis: Diagnosis | None = None
+    detail: str = ""
+    children: tuple[Branch, ...] = ()
+    pods: tuple[Pod, ...] = ()
+
+
+def branch_items(branch: Branch, parent: str, order: Order, now: float) -> Iterator[Item]:
+    """Yield the items of an object and all that is below it, parents first."""
+    meta, name = branch.item.metadata, object_name(branch.item)
+    where = f"{meta.namespace}/" if meta.namespace not in ("", "default") else ""
+    label = f"{where}{name}" if parent.removeprefix(OWNERS) in _HEADS else name
+    key, path = f"{parent}/{name}:{meta.uid}", (*order, step(0, label))
+    glyph, tone, state = "", "", ""
+    diagnosis = branch.diagnosis
+    if diagnosis is not None and diagnosis.health is not None:
+        family = FAMILIES[diagnosis.health]
+        glyph, tone = GLYPHS[family], family.value
+        state = diagnosis.state or str(diagnosis.health)
+    yield Item(
+        key=key,
+        parent=parent,
+        order=path,
+        label=clean(label),
+        tone="name",
+        state=f"{glyph} {clean(state)}".strip(),
+        state_tone=tone,
+        detail=clean(branch.detail),
+        since=epoch(meta.creationTimestamp),
+        ref=(type(branch.item).__name__, meta.namespace, meta.name),
+        parent_of_others=bool(branch.children or branch.pods),
+        fault=diagnosis is not None and diagnosis.kind is Kind.FAILURE,
+        labels=meta.labels,
+    )
+    for child in branch.children:
+        yield from branch_items(child, key, path, now)
+    for pod in branch.pods:
+        below = (*path, (1, (natural_key(pod.metadata.name), pod.metadata.uid), pod.metadata.name))
+        head = pod_head(pod, key, below, now)
+        # A key of its own, because the pod has a row below its node, too.
+        head = replace(head, key=f"{key}/{head.key}", label=clean(pod.metadata.name))
+        yield head
+        yield from _contents(pod, head)
+
+
+def owner_branches(inventory: Inventory) -> tuple[list[Branch], list[Branch], list[Branch]]:
+    """Return the workloads that no other owns, the Services with their pods, and the claims with
+    their volumes and pods."""
+    workloads = [
+        _workload_branch(inventory, item)
+        for kind in WORKLOADS
+        for item in inventory.list(kind)
+        if inventory.owner(item) is None
+    ]
+    services = [
+        Branch(item, diagnose_object(inventory, item), label_text(item.spec.selector),
+               pods=tuple(_endpoints_of(inventory, item)))
+        for item in inventory.list(Service)
+    ]  # fmt: skip
+    claims = [_claim_branch(inventory, item) for item in inventory.list(PersistentVolumeClaim)]
+    return workloads, services, claims
+
+
+def _endpoints_of(inventory: Inventory, service: Service) -> Iterator[Pod]:
+    if service.spec.selector and service.spec.type != "ExternalName":
+        for pod in alive(inventory.list(Pod, service.metadata.namespace)):
+            if selects(service.spec.selector, pod.metadata.labels):
+                yield pod
+
+
+def _workload_branch(inventory: Inventory, item: Any) -> Branch:
+    pods = tuple(inventory.owned(Pod, item))
+    children = tuple(
+        _workload_branch(inventory, child)
+        for kind in (ReplicaSet, Job)
+        for child in inventory.owned(kind, item)
+        # An earlier revision without pods is of no interest here.
+        if not isinstance(child, ReplicaSet) or child.spec.replicas or child.status.replicas
+    )
+    diagnosis = diagnose_object(inventory, item)
+    return Branch(item, diagnosis, diagnosis.brief or diagnosis.title, children, pods)
+
+
+def _claim_branch(inventory: Inventory, item: PersistentVolumeClaim) -> Branch:
+    diagnosis = diagnose_object(inventory, item)
+    pods = tuple(claim_users(inventory, item))
+    volume = inventory.get(PersistentVolume, "", item.spec.volumeName) if (
+        item.spec.volumeName) else None  # fmt: skip
+    size = item.status.capacity.get("storage", "")
+    detail = diagnosis.brief or size or diagnosis.title
+    if volume is None:
+        return Branch(item, diagnosis, detail, pods=pods)
+    path = volume.spec.hostPath.path if volume.spec.hostPath is not None else ""
+    below = Branch(volume, diagnose_object(inventory, volume), path, pods=pods)
+    return Branch(item, diagnosis, detail, (below,))
 
 
 # --- rows
@@ -521,11 +663,20 @@ class TreeView:
 
     # Everything is kept by pod, so that a change of one pod costs its own rows. Objects of the
     # model are replaced, never changed: as long as the object is the same, so are its items.
-    def __init__(self, model: Model, wanted: Filter = ALL) -> None:
+    def __init__(
+        self,
+        model: Model,
+        wanted: Filter = ALL,
+        read: Callable[[type[Any]], Iterable[Any] | None] = lambda kind: None,
+    ) -> None:
+        """``read`` returns the objects of a kind that is not in the model."""
         self._model = model
+        self._read = read
         self.filter = wanted
         self.folds: dict[str, bool] = {}
         self.shown: dict[str, Item] = {}
+        self._opened = False
+        """Whether what is below workloads, services and claims is initially open."""
         self._of: dict[str, tuple[str, ...]] = {}
         """The keys of the visible rows, by pod; those of the files under `FILES`, those of the
         nodes under `NODES`."""
@@ -548,12 +699,21 @@ class TreeView:
         # After the pods, because the rows of the nodes count them.
         if changes.pods or changes.node:
             self._take(NODES, list(self._nodes()), rows, gone)
+        if changes.pods - changes.measured:
+            self._take(OWNERS, list(self._owners(now)), rows, gone)
+        return rows, gone
+
+    def update_owners(self, now: float) -> tuple[list[Row], list[str]]:
+        """Return the same for workloads, services and claims, after a change of such objects."""
+        rows: list[Row] = []
+        gone: list[str] = []
+        self._take(OWNERS, list(self._owners(now)), rows, gone)
         return rows, gone
 
     def all(self, now: float) -> list[Row]:
         """Rebuild and return all visible rows."""
         self.shown, self._of, self._heads = {}, {}, {}
-        return self.update(self._model.all_changes(), now)[0]
+        return [*self.update(self._model.all_changes(), now)[0], *self.update_owners(now)[0]]
 
     def _take(
         self, name: str, items: list[tuple[Item, Row]], rows: list[Row], gone: list[str]
@@ -643,10 +803,38 @@ class TreeView:
         items = [head]
         for manifest in manifests.values():
             status = manifest.status
-            pod = self._model.pods.get(status.podUID)
-            pod = pod or by_name.get((status.podNamespace, status.podName))
-            items += file_items(manifest, pod, now)
+            named = [(status.podUID, status.podNamespace, status.podName)]
+            named += [(o.uid, o.namespace, o.name) for o in status.objects if o.uid]
+            pods = [
+                pod
+                for uid, namespace, name in dict.fromkeys(named)
+                if (pod := self._model.pods.get(uid) or by_name.get((namespace, name)))
+            ]
+            items += file_items(manifest, pods, now)
         yield from self._visible(items, now)
+
+    def _owners(self, now: float) -> Iterator[tuple[Item, Row]]:
+        inventory = inventory_of(self._model, self._read, now)
+        items = (item for kind in WORKLOADS for item in inventory.list(kind))
+        roots = (
+            sum(inventory.owner(item) is None for item in items),
+            len(inventory.list(Service)),
+            len(inventory.list(PersistentVolumeClaim)),
+        )
+        heads = list(owner_heads(roots))
+        if not self.filter.text and all(is_folded(head, self.folds) for head in heads):
+            # Nothing below them is visible: diagnosing everything is not needed.
+            yield from ((head, tree_row(head, True)) for head in heads)
+            return
+        branches: dict[str, list[Branch]] = {}
+        branches |= zip(_HEADS, owner_branches(inventory), strict=True)
+        for head in heads:
+            items = [head]
+            for branch in branches[head.label]:
+                items += branch_items(branch, head.key, head.order, now)
+            if self._opened:
+                items = [replace(item, folded=False) for item in items]
+            yield from visible_rows(items, self.folds, self.filter, now, tree_row)
 
     # --- folding
 
@@ -658,10 +846,12 @@ class TreeView:
     def fold_all(self, folded: bool) -> None:
         """Open all items, or fold all pods so that only pods and the manifest folder are shown."""
         self.folds = {}
+        self._opened = not folded
         for head in self._heads.values():
             self.folds[head.path] = folded
         if not folded:
             self.folds[FILES] = False
+            self.folds |= dict.fromkeys(_HEADS, False)
 
     def nearest(self, key: str, before: dict[str, Item]) -> str:
         """Return the key if its row is visible, otherwise that of its nearest visible ancestor."""

@@ -1,17 +1,17 @@
-"""A one-line explanation of a pod's state."""
+"""The explanation of a pod or another object, as lines, and in one line for a pod's row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Final
+from typing import Any, Final
 
 from podtui.api.health import Health
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
-from podtui.api.v1 import Node, Pod
+from podtui.api.v1 import Event, Node, Pod
 from podtui.editing.edits import BREAK
 from podtui.tui.model.model import Model
 from podtui.tui.views.labels import manifest_message, place_of
@@ -21,6 +21,7 @@ from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Kind, diagnose, diff_lines
 from podtui.why.diagnose import diagnose_waiting
+from podtui.why.inventory import Inventory
 from podtui.why.node_pods import NodePods, by_node
 from podtui.why.report import advice_word
 
@@ -31,6 +32,8 @@ AROUND: Final = 2
 """Lines of context before and after the relevant line of the manifest."""
 
 _GAP: Final = 3
+
+_INDENT: Final = 2
 
 _LABEL: Final = 9
 
@@ -65,6 +68,9 @@ class TextLimits:
     context: int = 2
 
 
+_PART_LIMITS: Final = TextLimits(3, 3, excerpt=False, more=False)
+"""The limits of the diagnosis of another object."""
+
 LIMITS: Final = (
     TextLimits(),
     TextLimits(6, 5),
@@ -93,11 +99,30 @@ def _rows(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     head = _head(view, width)
     if width < WIDE:
         rest = [_manifest(view, width, limits), _remedy(view, width, limits)]
-        return _separated([head, _evidence(view, width, limits), *rest])
+        return _separated([head, _evidence(view, width, limits), *rest, *_parts(view, width)])
     left = (width - _GAP) // 2
     right = width - _GAP - left
     beside = _separated([_manifest(view, right, limits), _remedy(view, right, limits)])
-    return _separated([head, _beside(_evidence(view, left, limits), beside, left)])
+    body = _beside(_evidence(view, left, limits), beside, left)
+    return _separated([head, body, *_parts(view, width)])
+
+
+def _parts(view: WhyView, width: int) -> Iterator[list[Line]]:
+    """Yield the diagnoses of the objects that explain this one, indented."""
+    for part in view.diagnosis.parts:
+        glyph, tone = _mark(part.diagnosis)
+        more = f" and {len(part.more):,} more" if part.more else ""
+        name = (Span(f"{glyph} ", tone), Span(clean(part.name) + more, "heading"))
+        inner = replace(view, diagnosis=part.diagnosis, manifest=None, chosen=0, progress=())
+        narrow = min(width - _INDENT, WIDE - 1)
+        lines = [
+            line
+            for block in (_head(inner, narrow), _evidence(inner, narrow, _PART_LIMITS),
+                          _remedy(inner, narrow, _PART_LIMITS))
+            for line in block
+        ]  # fmt: skip
+        nested = [line for block in _parts(inner, narrow) for line in ((), *block)]
+        yield [name, *((Span(" " * _INDENT), *line) if line else () for line in (*lines, *nested))]
 
 
 def _separated(parts: Sequence[list[Line]]) -> list[Line]:
@@ -297,6 +322,21 @@ def facts_of(
     )
 
 
+def inventory_of(
+    model: Model, read: Callable[[type[Any]], Iterable[Any] | None], now: float
+) -> Inventory:
+    """Return the objects that the screen has: those of the model, and those of other kinds that
+    ``read`` returns. Logs are not read."""
+    own = {Pod: model.pods, Node: model.nodes, Event: model.events}
+    nodes = by_node(model.pods.values())
+    return Inventory(
+        read=lambda kind: own[kind].values() if kind in own else read(kind),
+        now=now,
+        diagnose_pod=lambda pod: diagnose(facts_of(model, pod, now, nodes=nodes)),
+        in_cluster=model.server.is_cluster,
+    )
+
+
 class Explanations:
     """The explanation of the pod under the cursor, cached while its inputs are unchanged, and the
     causes of failures.
@@ -422,10 +462,11 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
 
 
 def health_text(diagnosis: Diagnosis, manifest: Manifest | None) -> Line:
-    """Return a glyph and the word for the health of a pod, or the state of a file without a pod."""
+    """Return a glyph and the word for the health of a pod, or the state of another object or of a
+    file without a pod."""
     glyph, tone = _mark(diagnosis)
     state = manifest.status.state if manifest is not None else ""
-    return (Span(f"{glyph} {diagnosis.health or state}", tone),)
+    return (Span(f"{glyph} {diagnosis.state or diagnosis.health or state}", tone),)
 
 
 def _mark(diagnosis: Diagnosis) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from podtui.tui.widgets.tones import content_style
 
 
 class Pane(Vertical):
-    """A pane; ``number`` is the key that focuses it, ``name_`` its title."""
+    """A pane; ``number`` is the key that focuses it, if any, ``name_`` its title."""
 
     DEFAULT_CSS = """
     Pane {
@@ -82,7 +82,8 @@ class Pane(Vertical):
     def _retitle(self) -> None:
         detail = f" {escape(self._detail)}" if self._detail else ""
         if len(self._neighbours) < 2:
-            title = f"{self.number} {self.name_}{detail}"
+            number = f"{self.number} " if self.number else ""
+            title = f"{number}{self.name_}{detail}"
         else:
             title = " [$tone-muted]│[/] ".join(self._tabs(detail))
         with self._edge(0):

@@ -155,6 +155,16 @@ class Table(Toned, ScrollView, can_focus=True):
 
     # --- rows
 
+    def use_columns(self, columns: Sequence[Column], *, sort: str) -> None:
+        """Replace the columns; the rows, the filter and the sort order are dropped."""
+        self.columns = columns
+        self.set = RowSet(columns, self.column_index(sort))
+        self.drawn = DrawnRows(columns)
+        self.column_cursor = ""
+        self._resize()
+        self._fit()
+        self.refresh()
+
     def change(self, changed: Iterable[Row], removed: Iterable[str] = ()) -> None:
         """Add or replace changed rows, delete removed ones, and redraw the affected cells."""
         before, in_sight = len(self.set), (self.cursor_key, self._keys_in_sight())

@@ -5,11 +5,27 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import structs
 from virtual_time import VirtualClock, settle, virtual
 
 from podtui.agent.node_lifecycle import NodeLifecycle, condition_taints
-from podtui.api.v1 import Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Taint
-from podtui.store import open_store
+from podtui.api.times import rfc3339_micros
+from podtui.api.v1 import (
+    Event,
+    Lease,
+    LeaseSpec,
+    Node,
+    NodeCondition,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    Taint,
+)
+from podtui.store import Store, open_store
 
 NOW = "2026-01-02T03:04:05Z"
 OTHERS = Taint(key="example.com/dedicated", value="a", effect="NoSchedule")
@@ -67,7 +83,7 @@ async def test_a_cordoned_node_is_tainted_until_it_is_uncordoned() -> None:
     clock = VirtualClock()
     store = open_store(None, clock=clock)
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(NodeLifecycle(store, clock).run())
+        running = group.create_task(NodeLifecycle(store, clock, "own").run())
         await store.create("nodes", node(("Ready", "True")))
         for cordoned in (True, False):
             await store.put("nodes", node(("Ready", "True"), cordoned=cordoned))
@@ -76,4 +92,102 @@ async def test_a_cordoned_node_is_tainted_until_it_is_uncordoned() -> None:
             assert isinstance(found, Node)
             expected = ["node.kubernetes.io/unschedulable"] if cordoned else []
             assert keys(found.spec.taints) == expected
+        running.cancel()
+
+
+def ready_pod(name: str, node_name: str) -> Pod:
+    ready = PodCondition(type="Ready", status="True")
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=PodSpec(containers=(), nodeName=node_name),
+        status=PodStatus(phase="Running", conditions=(ready,)),
+    )
+
+
+def named(name: str) -> Node:
+    item = node(("Ready", "True"))
+    return structs.replace(item, metadata=ObjectMeta(name=name))
+
+
+async def stored_node(store: Store, name: str) -> Node:
+    item = await store.get("nodes", "", name)
+    assert isinstance(item, Node)
+    return item
+
+
+async def messages(store: Store) -> list[str]:
+    events = (await store.list("events")).items
+    return [event.message for event in events if isinstance(event, Event)]
+
+
+@virtual()
+async def test_a_node_without_contact_is_unreachable_until_its_lease_is_renewed() -> None:
+    clock = VirtualClock()
+    store = open_store(None, clock=clock)
+    for name in ("own", "lost"):
+        await store.create("nodes", named(name))
+        await store.put("pods", ready_pod(f"on-{name}", name))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(NodeLifecycle(store, clock, "own").run())
+        await clock.sleep(49)
+        assert (await stored_node(store, "lost")).status.conditions[0].status == "True"
+        await clock.sleep(12)
+        lost = await stored_node(store, "lost")
+        assert lost.status.conditions[0].reason == "NodeStatusUnknown"
+        assert {(taint.key, taint.effect) for taint in lost.spec.taints} == {
+            ("node.kubernetes.io/unreachable", "NoSchedule"),
+            ("node.kubernetes.io/unreachable", "NoExecute"),
+        }
+        assert (await stored_node(store, "own")).status.conditions[0].status == "True"
+        pods = {pod.metadata.name: pod for pod in (await store.list("pods")).items}
+        statuses = {
+            name: pod.status.conditions[0].status
+            for name, pod in pods.items()
+            if isinstance(pod, Pod)
+        }
+        assert statuses == {"on-own": "True", "on-lost": "False"}
+        assert sorted(await messages(store)) == [
+            "Node is not ready",
+            "Node lost event: Registered Node lost in Controller",
+            "Node lost status is now: NodeNotReady",
+            "Node own event: Registered Node own in Controller",
+        ]
+        # Its kubelet reports again.
+        ready = NodeCondition(type="Ready", status="True", lastHeartbeatTime="now")
+        await store.put("nodes", structs.replace(lost, status=NodeStatus(conditions=(ready,))))
+        await clock.sleep(6)
+        assert (await stored_node(store, "lost")).spec.taints == ()
+        await store.delete("nodes", "", "lost")
+        await clock.sleep(6)
+        assert "Node lost event: Removing Node lost from Controller" in await messages(store)
+        running.cancel()
+
+
+@virtual()
+async def test_a_lease_is_a_sign_of_life() -> None:
+    clock = VirtualClock()
+    store = open_store(None, clock=clock)
+    for name in ("own", "other"):
+        await store.create("nodes", named(name))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(NodeLifecycle(store, clock, "own").run())
+        for _ in range(20):
+            meta = ObjectMeta(name="other", namespace="kube-node-lease")
+            spec = LeaseSpec(renewTime=rfc3339_micros(clock.now()))
+            await store.put("leases", Lease(metadata=meta, spec=spec))
+            await clock.sleep(10)
+        assert (await stored_node(store, "other")).status.conditions[0].status == "True"
+        running.cancel()
+
+
+@virtual()
+async def test_the_only_node_evicts_no_pods() -> None:
+    clock = VirtualClock()
+    store = open_store(None, clock=clock)
+    await store.create("nodes", node(("Ready", "False")))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(NodeLifecycle(store, clock, "n1").run())
+        await clock.sleep(20)
+        taints = (await stored_node(store, "n1")).spec.taints
+        assert [taint.effect for taint in taints] == ["NoSchedule"]
         running.cancel()

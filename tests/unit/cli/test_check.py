@@ -47,12 +47,11 @@ def test_missing_resources_are_shown_as_quantities() -> None:
 @pytest.mark.parametrize(
     ("document", "status"),
     [
-        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n", 1),
-        ("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: d}\n", 1),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: d}\n", 1),
+        ("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: d}\n", 1),
+        ("apiVersion: v1\nkind: PodTemplate\nmetadata: {name: d}\n", 1),
         ("metadata: {name: d}\n", 1),
         ("[unfinished\n", 1),
-        ("apiVersion: v1\nkind: Service\nmetadata: {name: d}\n", 0),
+        ("apiVersion: example.com/v1\nkind: Other\nmetadata: {name: d}\n", 0),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\n", 0),
     ],
 )

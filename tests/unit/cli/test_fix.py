@@ -414,3 +414,21 @@ def test_no_fix_makes_a_file_worse(
         assert after != text
         # An agent makes less effort: it may find fewer fixes.
         assert_better(text, apply_edits(text.decode(), with_fix.edits).encode(), strict=strict)
+
+
+def test_a_relative_host_path_is_resolved_against_the_folder_of_the_file() -> None:
+    text = """apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: c, image: i, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]}
+  volumes:
+  - name: a   # pages
+    hostPath: {path: ./html}
+  - {name: b, hostPath: {path: "../data/b", type: Directory}}
+"""
+    fixed = fix_text("/srv/pods/web.yaml", text.encode(), node_name="n1", strict=False)
+    assert fixed.after.decode() == text.replace("./html", "/srv/pods/html").replace(
+        "../data/b", "/srv/data/b"
+    )

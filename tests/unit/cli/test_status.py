@@ -6,12 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 from rich.cells import cell_len
+from why_objects import crashing_pod, make, template
 
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import ObjectMeta
 from podtui.cli import main
 from podtui.cli import status as status_module
 from podtui.cli.status import render
+from podtui.cli.why import unwell_objects
 
 TABLE = {
     "columnDefinitions": [
@@ -98,3 +100,18 @@ def test_files_that_are_not_used_are_shown_and_make_it_fail(
     else:
         rows = [line.split() for line in out.splitlines() if line.startswith("web.yaml")]
         assert rows == [["web.yaml", str(state), "line", "3:", "bad"]] * exit_status
+
+
+def test_workloads_that_are_not_as_desired_have_a_table() -> None:
+    item = make("ReplicaSet", "web", spec={"replicas": 1, "template": template()},
+                status={"replicas": 1})  # fmt: skip
+    pods = {"/api/v1/pods": [crashing_pod("web-a", item)], "/apis/apps/v1/replicasets": [item]}
+
+    def get(path: str) -> Any:
+        return {"items": [msgspec.to_builtins(one) for one in pods.get(path, ())]}
+
+    table = status_module.workloads_table(unwell_objects(get))
+    assert status_module.render(table).splitlines() == [
+        "NOT AS DESIRED   STATE     CAUSE",
+        "rs/web           failing   exit code 3",
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from why_objects import crashing_pod, make, template, unschedulable_pod
 
 from podtui.api.local import (
     Diagnostic,
@@ -36,7 +37,7 @@ from podtui.api.v1 import (
 )
 from podtui.cli import main
 from podtui.cli import why as why_module
-from podtui.cli.why import why
+from podtui.cli.why import Wanted, parse_wanted, why, why_of_cluster
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.manifest.diagnose import read_manifest
 
@@ -118,7 +119,7 @@ def test_unhealthy_pods_are_reported_with_their_last_log_lines(
 
 def test_healthy_pods_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, pod("good", fails=False))
-    assert why(SOCKET, None, "text") == ("All pods are healthy.", True)
+    assert why(SOCKET, None, "text") == ("All pods and workloads are healthy.", True)
 
 
 def test_a_log_line_shows_what_follows_its_last_carriage_return(
@@ -256,3 +257,125 @@ def test_without_an_agent_why_exits_with_3(
 ) -> None:
     assert main(["why", "--root-dir", str(tmp_path)]) == 3
     assert "no agent is running" in capsys.readouterr().err
+
+
+# --- workloads and other objects
+
+
+def crashing_deployment(monkeypatch: pytest.MonkeyPatch) -> Api:
+    """A Deployment of one crashing pod, beside a pod without an owner."""
+    deployment = make("Deployment", "shop", spec={"replicas": 1, "template": template()},
+                      status={"replicas": 1, "updatedReplicas": 1})  # fmt: skip
+    owned = make("ReplicaSet", "shop-1", owner=deployment,
+                 spec={"replicas": 1, "template": template()}, status={"replicas": 1})  # fmt: skip
+    api = serve(monkeypatch, pod("bad", fails=True), crashing_pod("shop-1-a", owned))
+    api.items["/apis/apps/v1/deployments"] = [deployment]
+    api.items["/apis/apps/v1/replicasets"] = [owned]
+    return api
+
+
+@pytest.mark.parametrize("words", [("deploy/shop", None), ("deployment", "shop")])
+def test_an_object_is_found_by_its_kind_and_name(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, str | None]
+) -> None:
+    crashing_deployment(monkeypatch)
+    text, well = why(SOCKET, parse_wanted(*words), "text")
+    assert not well
+    assert text.startswith("✖ deploy/shop  failing\n")
+    assert "    ✖ pod/shop-1-a  failing\n" in text
+    assert "Last log line: it broke" in text
+
+
+def test_everything_unhealthy_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    crashing_deployment(monkeypatch)
+    text, _ = why(SOCKET, None, "json")
+    reports = json.loads(text)
+    assert [report["name"] for report in reports] == ["deploy/shop", "bad-n1"]
+    assert reports[0]["parts"][0]["name"] == "pod/shop-1-a"
+
+
+def test_a_pod_names_its_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    crashing_deployment(monkeypatch)
+    text, _ = why(SOCKET, "shop-1-a", "text")
+    assert "It belongs to rs/shop-1 of deploy/shop." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("deploy/shopp", None), "there is no deployment named 'shopp'; did you mean shop?"),
+        (("shop", None), "there is no pod or file named 'shop'; did you mean deploy/shop"),
+        (("deploymnt", "shop"), "does not know the kind 'deploymnt'; did you mean deployment?"),
+    ],
+)
+def test_an_unknown_name_has_a_suggestion(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, str | None], message: str
+) -> None:
+    crashing_deployment(monkeypatch)
+    with pytest.raises(UsageError) as error:
+        why(SOCKET, parse_wanted(*words), "text")
+    assert message in str(error.value)
+
+
+def test_a_namespace_with_the_name_of_no_kind_still_selects_a_pod() -> None:
+    assert parse_wanted("default/web", None) == Wanted("default/web")
+    assert parse_wanted("deploy/web", None).name == "web"
+    assert parse_wanted(None, None) == Wanted()
+
+
+def test_a_namespace_limits_what_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    crashing_deployment(monkeypatch)
+    text, well = why(SOCKET, Wanted(namespace="other"), "text")
+    assert (text, well) == ("All pods and workloads are healthy.", True)
+
+
+def test_a_kind_that_an_older_agent_does_not_serve_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = serve(monkeypatch, pod("good", fails=False))
+    answer = api.json
+
+    def only_core(socket: Path, path: str) -> Any:
+        if path.startswith("/apis/apps/"):
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return answer(socket, path)
+
+    monkeypatch.setattr(why_module, "get_json", only_core)
+    assert why(SOCKET, None, "text")[1]
+    with pytest.raises(UsageError, match="this kind cannot be listed"):
+        why(SOCKET, "deploy/web", "text")
+
+
+def test_the_node_is_labelled_for_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    serve(monkeypatch, unschedulable_pod("ssd", message, nodeSelector={"disk": "ssd"}))
+    patches: list[tuple[str, bytes]] = []
+    monkeypatch.setattr(
+        why_module, "patch_bytes", lambda socket, path, body: patches.append((path, body))
+    )
+    text, well = why(SOCKET, "ssd", "text", label_node=True)
+    assert (text, well) == ("The node n1 has the labels disk=ssd now.", True)
+    [(path, body)] = patches
+    assert path == "/api/v1/nodes/n1"
+    assert json.loads(body) == {"metadata": {"labels": {"disk": "ssd"}}}
+
+
+def test_a_label_that_would_not_help_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, pod("bad", fails=True))
+    with pytest.raises(UsageError, match="no label of the node would help"):
+        why(SOCKET, "bad", "text", label_node=True)
+
+
+def test_a_cluster_that_forbids_a_kind_still_explains_the_rest() -> None:
+    deployment = make("Deployment", "shop", spec={"replicas": 0, "template": template()})
+    pods = {"items": []}
+
+    def ask(path: str) -> bytes:
+        if path.endswith("/pods"):
+            return json.dumps(pods).encode()
+        if path.endswith("/deployments"):
+            return msgspec.json.encode({"items": [msgspec.to_builtins(deployment)]})
+        raise ApiError(403, "Forbidden", "forbidden")
+
+    text, well = why_of_cluster(ask, "/api/v1/namespaces/shop/pods", "deploy/shop", "text")
+    assert (text, well) == ("● deploy/shop  scaled to 0\n  It is scaled to 0.", True)

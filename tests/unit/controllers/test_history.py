@@ -57,6 +57,11 @@ def test_a_revision_has_the_name_and_the_labels_of_a_real_one() -> None:
     assert [owner.name for owner in made.metadata.ownerReferences] == ["db"]
 
 
+def test_the_keys_of_a_revision_are_sorted_as_go_writes_them() -> None:
+    data = new_revision(the_set(), 1, 0, HASH_LABEL).data
+    assert msgspec.json.encode(data) == msgspec.json.encode(data, order="sorted")
+
+
 def test_a_collision_changes_the_name() -> None:
     data = revision_data(the_set().spec.template)
     hashes = {revision_hash(data, collisions) for collisions in (None, 0, 1, 2)}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtui.api import claims as claims_api
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from podtui.controllers import volume_binding as binding
@@ -200,13 +201,79 @@ def test_a_bound_claim_keeps_loses_or_expands_its_volume() -> None:
     assert isinstance(wrong, Lose)
     assert wrong.note.reason == "ClaimMisbound"
     larger = claim(size="2Gi", volumeName="pv", annotations=DONE)
-    assert decide(larger, mine) == Bind(mine)
+    waiting = decide(larger, mine)
+    assert isinstance(waiting, Bind)
+    assert waiting.note == Note(
+        "Normal", "ExternalExpanding", "waiting for an external controller to expand this PVC"
+    )
     ours = volume(
         claimRef={**REF, "uid": "u1"},
         metadata={"annotations": {binding.PROVISIONED_BY: binding.PROVISIONER}},
     )
     assert decide(larger, ours) == Expand(ours)
-    assert binding.expanded(ours, larger).spec.capacity == {"storage": "2Gi"}
+    grown = binding.expanded(ours, larger)
+    assert grown.spec.capacity == {"storage": "2Gi"}
+    # The agent ended before it wrote the claim's status.
+    halfway = claim(
+        size="2Gi", volumeName="pv", annotations=DONE, status={"capacity": {"storage": "1Gi"}}
+    )
+    assert decide(halfway, grown) == Expand(grown)
+    assert binding.expanded(grown, halfway) is grown
+    done = binding.claim_with_size(halfway)
+    assert done.status.capacity == done.status.allocatedResources == {"storage": "2Gi"}
+    assert decide(done, grown) == Bind(grown)
+
+
+def test_a_retained_volume_is_free_when_its_reference_is_removed() -> None:
+    kept = provisioned(persistentVolumeReclaimPolicy="Retain")
+    # Neither a new claim of the same name nor another claim gets it.
+    again = claim("u2", volumeName="", storageClassName="")
+    assert not isinstance(decide(again, kept), Bind)
+    named = claim("u2", volumeName="pv")
+    wait = decide(named, kept)
+    assert isinstance(wait, Wait)
+    assert wait.note is not None
+    assert wait.note.message == 'volume "pv" already bound to a different claim.'
+    free = msgspec.structs.replace(kept, spec=msgspec.structs.replace(kept.spec, claimRef=None))
+    assert binding.decide_volume(free, None, DIRECTORY) == SetPhase("Available")
+    available = msgspec.structs.replace(
+        free, status=msgspec.structs.replace(free.status, phase="Available")
+    )
+    assert decide(named, available) == Bind(available)
+
+
+def test_a_policy_changed_after_the_claim_is_gone_still_counts() -> None:
+    kept = provisioned(persistentVolumeReclaimPolicy="Retain")
+    assert binding.decide_volume(kept, None, DIRECTORY) is None
+    spec = msgspec.structs.replace(kept.spec, persistentVolumeReclaimPolicy="Delete")
+    deleted = msgspec.structs.replace(kept, spec=spec)
+    path = "/volumes/ns_data_pvc-u1"
+    assert binding.decide_volume(deleted, None, DIRECTORY) == DeleteData(path)
+
+
+def test_volumes_are_not_recycled() -> None:
+    action = binding.decide_volume(
+        provisioned(persistentVolumeReclaimPolicy="Recycle"), None, DIRECTORY
+    )
+    assert isinstance(action, SetPhase)
+    assert action.phase == "Failed"
+    assert action.note == Note("Warning", "VolumeFailedRecycle", "podtui does not recycle volumes")
+    failed = provisioned(persistentVolumeReclaimPolicy="Recycle", phase="Failed")
+    assert binding.decide_volume(failed, None, DIRECTORY) is None
+
+
+def test_the_scheduler_chooses_for_the_first_pod() -> None:
+    late = storage_class(volumeBindingMode="WaitForFirstConsumer")
+    waiting = claim(storageClassName="c")
+    free = volume(storageClassName="c")
+    # A free volume is not taken before the scheduler reserves it, or selects a node.
+    assert isinstance(decide(waiting, free, classes=[late], pods=[pod()]), Wait)
+    taken = claims_api.reserved(free, waiting)
+    assert decide(waiting, taken, classes=[late], pods=[pod()]) == Bind(taken)
+    selected = claim(storageClassName="c", annotations={claims_api.SELECTED_NODE: "n1"})
+    assert decide(selected, classes=[late], pods=[pod()]) == Provision(late, "n1")
+    # A static pod has its node without a scheduler.
+    assert decide(waiting, classes=[late], pods=[pod(node="n1")]) == Provision(late, "n1")
 
 
 # --- volumes
@@ -265,7 +332,7 @@ def test_names_of_provisioned_volumes() -> None:
         binding.BOUND_BY_CONTROLLER: "yes",
         binding.PROVISIONED_BY: binding.PROVISIONER,
     }
-    assert binding.is_reserved_for(new, claim())
+    assert claims_api.is_reserved_for(new, claim())
 
 
 def test_the_longest_name_of_a_claim_fits_into_a_file_name() -> None:
@@ -281,7 +348,7 @@ def test_the_longest_name_of_a_claim_fits_into_a_file_name() -> None:
 def test_unbinding_keeps_what_the_user_reserved() -> None:
     ref = {**REF, "uid": "u1"}
     assert binding.unbound(volume(claimRef=ref)).spec.claimRef == msgspec.convert(
-        REF, type(binding.claim_reference(claim()))
+        REF, type(claims_api.claim_reference(claim()))
     )
     ours = volume(claimRef=ref, metadata={"annotations": {binding.BOUND_BY_CONTROLLER: "yes"}})
     assert binding.unbound(ours).spec.claimRef is None
@@ -324,7 +391,7 @@ def test_whatever_the_order_a_volume_has_one_claim_and_a_claim_one_volume(
             continue
         match binding.decide_claim(item, world, {}, "", ()):
             case Bind(chosen):
-                taken = binding.reserved(chosen, item)
+                taken = claims_api.reserved(chosen, item)
                 world[chosen.metadata.name] = taken
                 if turn % 2 and turn < len(order):
                     continue  # Interrupted between the two sides.
@@ -340,10 +407,10 @@ def test_whatever_the_order_a_volume_has_one_claim_and_a_claim_one_volume(
         free = [each for each in world.values() if each.spec.claimRef is None]
         if item.spec.volumeName:
             final = world[item.spec.volumeName]
-            assert binding.capacity(final) >= binding.requested(item)
+            assert claims_api.capacity(final) >= claims_api.requested(item)
             assert set(item.spec.accessModes) <= set(final.spec.accessModes)
         else:
-            assert all(binding.mismatch(each, item) for each in free)
+            assert all(claims_api.mismatch(each, item) for each in free)
 
 
 @given(st.text("/.a", max_size=12))

@@ -21,7 +21,14 @@ from podtui.cli import main
 from podtui.errors import UsageError
 from podtui.explain import facts
 from podtui.explain.explanation import explain, explain_pod_field
-from podtui.explain.places import POD, PodField, find_pod_field, pod_field_of
+from podtui.explain.places import (
+    POD,
+    PodField,
+    find_field,
+    find_pod_field,
+    paths_of_kinds,
+    pod_field_of,
+)
 from podtui.explain.report import DEEPEST, render_json, render_text, render_tree, tree_data
 from podtui.manifest.diagnose import read_manifest
 
@@ -244,3 +251,49 @@ def test_recursive_names_all() -> None:
 
 def test_the_descriptions_file_is_valid() -> None:
     assert tomllib.loads((ROOT / "podtui" / "explain" / "texts.toml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("deployment.spec.strategy", "deployment.spec.strategy"),
+        ("Deployments.spec.replicas", "deployment.spec.replicas"),
+        ("ingresses.spec.rules[0].host", "ingress.spec.rules.host"),
+        ("networkpolicies", "networkpolicy"),
+        ("storageclass.parameters.anything", "storageclass.parameters"),
+        ("secret", "spec.volumes.secret"),
+        ("Secret", "secret"),
+        ("secrets.data", "secret.data"),
+        ("spec.hostNetwork", "spec.hostNetwork"),
+    ],
+)
+def test_a_field_of_another_kind_is_found_by_the_kind(typed: str, text: str) -> None:
+    assert find_field(typed).text == text
+
+
+def test_an_unknown_field_of_another_kind_has_a_suggestion() -> None:
+    with pytest.raises(UsageError, match=r"did you mean cronjob\.spec\.schedule\?"):
+        find_field("cronjob.spec.schedul")
+    with pytest.raises(UsageError, match="it has minReadySeconds"):
+        find_field("deployment.spec.zzz")
+
+
+def test_every_field_of_every_served_kind_can_be_explained() -> None:
+    for name in paths_of_kinds(""):
+        paths = paths_of_kinds(f"{name}.")
+        assert f"{name}.metadata" in paths
+        for path in paths:
+            explanation = explain_pod_field(find_field(path))
+            assert (explanation.path, bool(explanation.type)) == (path, True)
+
+
+def test_a_field_in_a_pod_template_has_the_facts_of_the_pods_field() -> None:
+    explanation = explain_pod_field(find_field("deployment.spec.template.spec.containers.image"))
+    assert "must be set" in explanation.rules
+
+
+def test_kinds_and_their_fields_are_completed() -> None:
+    assert "deployment" in paths_of_kinds("dep")
+    assert "deploy.spec" not in paths_of_kinds("deploy.")
+    assert "deployment.spec.replicas" in paths_of_kinds("deployment.spec.re")
+    assert paths_of_kinds("spec.") == []

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from kubelet_world import World, api_pod, container, pod
 from pod_builders import node
 from virtual_time import EPOCH, VirtualClock
 
+from podtui.api.pod_resources import is_static
 from podtui.api.v1 import (
     ConfigMap,
     ConfigMapEnvSource,
     ConfigMapVolumeSource,
+    Container,
     EnvFromSource,
     ObjectMeta,
+    Pod,
     PodSecurityContext,
     ProjectedVolumeSource,
     ServiceAccountTokenProjection,
@@ -61,6 +67,7 @@ class Issuer:
     clock: VirtualClock
     requests: list[TokenRequest] = field(default_factory=list[TokenRequest])
     error: str = ""
+    changed: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
 
     async def token(self, request: TokenRequest) -> Token:
         if self.error:
@@ -69,28 +76,51 @@ class Issuer:
         expires = self.clock.now() + timedelta(seconds=request.seconds)
         return Token(text=f"token {len(self.requests)}", expires=expires)
 
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            yield await self.changed.get()
 
-async def test_a_pod_waits_for_its_config_map_and_sees_its_changes() -> None:
+
+def made_by(source: str, *containers: Container, **spec: Any) -> Pod:
+    """Return the pod "web" of the API or of the folder."""
+    if source == "API":
+        return api_pod("web", *containers, **spec)
+    return pod("web", UID, *containers, **spec)
+
+
+async def start(world: World, made: Pod) -> None:
+    if is_static(made):
+        world.add(made)
+    else:
+        await world.create(made)
+
+
+@pytest.mark.parametrize("source", ["API", "folder"])
+async def test_a_pod_waits_for_its_config_map_and_sees_its_changes(source: str) -> None:
     world = World()
     async with world.running():
-        await world.create(api_pod("web", container(volumeMounts=(MOUNT,)), volumes=(SETTINGS,)))
+        made = made_by(source, container(volumeMounts=(MOUNT,)), volumes=(SETTINGS,))
+        await start(world, made)
         await world.sleep(3.0)
         assert not world.containers(UID)
         (message,) = {e.message for e in await world.events("web", "FailedMount")}
         assert message == 'MountVolume.SetUp failed for volume "v" : configmap "settings" not found'
+        await world.sleep(60.0)
         await world.store.create("configmaps", settings("one"))
-        await world.until(world.runs(UID), 130.0)
+        # At once, not at the next retry.
+        assert await world.until(world.runs(UID)) < 5.0
         assert read(world, "key") == b"one"
         await world.store.put("configmaps", settings("two"))
         await world.sleep(1.0)
         assert read(world, "key") == b"two"
 
 
-async def test_variables_keep_the_value_of_the_start() -> None:
+@pytest.mark.parametrize("source", ["API", "folder"])
+async def test_variables_keep_the_value_of_the_start(source: str) -> None:
     world = World()
-    source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
+    variables = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
     async with world.running():
-        await world.create(api_pod("web", container(envFrom=(source,))))
+        await start(world, made_by(source, container(envFrom=(variables,))))
         await world.sleep(3.0)
         (status,) = (await world.status("web")).containerStatuses
         assert status.state.waiting is not None
@@ -179,19 +209,26 @@ def test_tokens_are_refreshed_after_a_day_at_the_latest(seconds: int, life: floa
     assert (refreshed - issued).total_seconds() == life
 
 
-async def test_without_a_token_the_pod_waits_with_the_message_of_the_api() -> None:
+@pytest.mark.parametrize("source", ["API", "folder"])
+async def test_without_a_token_the_pod_waits_with_the_message_of_the_api(source: str) -> None:
     world = World()
     world.tokens = issuer = Issuer(world.clock, error='serviceaccounts "robot" not found')
     world.kubelet = world.new_kubelet()
     async with world.running():
-        one = api_pod("web", container(volumeMounts=(MOUNT,)), volumes=(token_volume(),))
-        await world.create(one)
-        await world.sleep(3.0)
+        made = made_by(
+            source,
+            container(volumeMounts=(MOUNT,)),
+            volumes=(token_volume(),),
+            serviceAccountName="robot",
+        )
+        await start(world, made)
+        await world.sleep(60.0)
         (message,) = {e.message for e in await world.events("web", "FailedMount")}
         assert message == (
             'MountVolume.SetUp failed for volume "v" : failed to fetch token:'
             ' serviceaccounts "robot" not found'
         )
         issuer.error = ""
-        await world.until(world.runs(UID), 130.0)
+        issuer.changed.put_nowait(("default", "robot"))
+        assert await world.until(world.runs(UID)) < 5.0
         assert read(world, "token") == b"token 1"

@@ -11,6 +11,7 @@ from kubelet_world import World, api_pod, container, pod
 from msgspec import structs
 
 from podtui.api.v1 import (
+    HostPathVolumeSource,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimVolumeSource,
@@ -18,6 +19,7 @@ from podtui.api.v1 import (
     Volume,
     VolumeMount,
 )
+from podtui.runtime.protocol import NfsShare
 
 pytestmark = pytest.mark.virtual_time
 MOUNT = VolumeMount(name="d", mountPath="/d")
@@ -132,11 +134,39 @@ async def test_why_a_claim_cannot_be_used(
 
 
 async def test_a_volume_of_another_type_is_named(world: World) -> None:
-    await store(world, claim(), volume(nfs={"server": "s", "path": "/p"}))
+    await store(world, claim(), volume(fc={"targetWWNs": ["w"], "lun": 0}))
     await world.create(user())
     await world.sleep(30)
-    assert "of the types hostPath and local only" in (await failures(world))[0]
+    assert "of the types hostPath, local and nfs only" in (await failures(world))[0]
     assert mounts(world) == []
+
+
+async def test_a_share_of_an_nfs_server(world: World) -> None:
+    options = ["nfsvers=4.1", "hard"]
+    await store(world, claim(), volume(nfs={"server": "s", "path": "/p"}, mountOptions=options))
+    why = "failed to mount local volume: mount :/p: connection refused"
+    world.engine.nfs_errors["s"] = why
+    await world.create(user())
+    await world.sleep(30)
+    text = f'MountVolume.SetUp failed for volume "d" : {why}'
+    assert set(await failures(world)) == {text}
+    assert not world.engine.containers
+    del world.engine.nfs_errors["s"]
+    await world.until(lambda: bool(world.engine.containers), 130)
+    (cell,) = world.engine.containers.values()
+    (share,) = [mount.nfs for mount in cell.config.mounts if mount.container_path == "/d"]
+    assert share == NfsShare(server="s", path="/p", options=("nfsvers=4.1", "hard"))
+
+
+async def test_a_relative_host_path_of_the_api(world: World) -> None:
+    source = HostPathVolumeSource(path="html")
+    made = api_pod(
+        "web", container(volumeMounts=(MOUNT,)), volumes=(Volume(name="d", hostPath=source),)
+    )
+    await world.create(made)
+    await world.sleep(30)
+    text = 'MountVolume.SetUp failed for volume "d" : the hostPath "html" is not absolute'
+    assert set(await failures(world)) == {text}
 
 
 async def test_a_read_only_claim_and_a_local_volume(world: World) -> None:

@@ -22,10 +22,8 @@ from podtui.manifest.file_state import File, FileState, as_duplicate, claims_of,
 from podtui.manifest.folder_state import Folder, FolderState
 from podtui.manifest.identity import with_seen
 from podtui.manifest.listing import Stamp
-from podtui.manifest.objects import object_key
 from podtui.manifest.result import (
     ReadResult,
-    accept_if_complete,
     kept_immutable,
     missing_keys,
     name_missing,
@@ -70,6 +68,11 @@ TEXTS = (
     pod_text("p") + CONFIG.replace("A: b", "A: c"),
     pod_text("p", extra=HIDES) + CONFIG,
     pod_text("P") + CONFIG,
+    pod_text("p") + "---\n" + pod_text("q"),
+    pod_text("q") + "---\n" + pod_text("r", extra=NEEDS) + CONFIG,
+    "apiVersion: v1\nkind: Namespace\nmetadata: {name: s}\n",
+    "apiVersion: v1\nkind: Namespace\nmetadata: {name: s, labels: {a: b}}\n",
+    pod_text("p") + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: s}\n",
 )
 
 
@@ -85,7 +88,7 @@ def result_of(name: str, text: str, strict: bool) -> ReadResult:
 class ReferenceModel:
     """A simple model of the same rules: it examines every file for every folder."""
 
-    def __init__(self, *, strict: bool, previous: Mapping[str, Pod]) -> None:
+    def __init__(self, *, strict: bool, previous: Mapping[str, tuple[Pod, ...]]) -> None:
         self.strict = strict
         self.previous = dict(previous)
         self.files: dict[str, File] = {}
@@ -94,20 +97,20 @@ class ReferenceModel:
     def read(self, name: str, scan: int, stamp: Stamp, result: ReadResult) -> None:
         file = self.files.get(name)
         if file is None or file.ignored:
-            good = self.previous.pop(path_of(name), None)
+            good = self.previous.pop(path_of(name), ())
             file = self.files[name] = File(
                 name=name,
                 path=path_of(name),
-                first_scan=scan if good is None else -1,
+                first_scan=-1 if good else scan,
                 first_mtime=stamp.mtime_ns,
                 good=good,
             )
-            if good is not None:
-                notes = good.metadata.annotations
-                self.seen.setdefault(good.metadata.uid, notes[labels.CONFIG_SEEN])
-        file.result = result = kept_immutable(file.objects, result, path_of(name))
-        if not result.invalid or result.candidate is not None or self.strict:
-            file.objects = result.objects
+            for pod in good:
+                notes = pod.metadata.annotations
+                self.seen.setdefault(pod.metadata.uid, notes[labels.CONFIG_SEEN])
+        file.result = result = kept_immutable(file.documents, result, path_of(name))
+        if not result.invalid or self.strict:
+            file.documents = result.documents
 
     def ignore(self, name: str, scan: int, reason: str) -> None:
         file = self.files.get(name)
@@ -122,68 +125,70 @@ class ReferenceModel:
     def drop_invalid(self) -> None:
         for file in self.files.values():
             if file.result is not None and file.result.invalid:
-                file.good = file.raw = None
+                file.good = file.raw = ()
 
     def folder(self, moment: str, error: str) -> Folder:
-        there = {object_key(item) for file in self.files.values() for item in file.objects}
+        there = {d.key for file in self.files.values() for d in file.documents}
         states = [self._file_state(file, there, moment) for file in self.files.values()]
         states.sort(key=lambda s: (s.file.first_scan, s.file.first_mtime, s.file.name))
         if self.strict:
             states.sort(key=lambda s: s.file.name, reverse=True)
-        held: dict[Any, str] = {}
+        held: dict[Any, tuple[str, Any]] = {}
         kept: list[FileState] = []
         manifests: dict[str, Manifest] = {}
         for state in states:
             state.file.drawn = None
-            rivals = [claim for claim in claims_of(state) if claim in held]
+            claims = dict(claims_of(state))
+            rivals = [c for c, what in claims.items() if _is_taken(c, what, held)]
             if rivals:
-                state = as_duplicate(state, rivals[0], held[rivals[0]], strict=self.strict)
+                state = as_duplicate(state, rivals[0], held[rivals[0]][0], strict=self.strict)
             else:
-                held |= dict.fromkeys(claims_of(state), state.file.name)
+                held = {c: (state.file.name, what) for c, what in claims.items()} | held
                 kept.append(state)
             manifests[state.file.name] = record_of(state)
-        alive = {file.good.metadata.uid for file in self.files.values() if file.good is not None}
+        alive = {pod.metadata.uid for file in self.files.values() for pod in file.good}
         self.seen = {uid: seen for uid, seen in self.seen.items() if uid in alive}
-        objects = [item for state in kept for item in state.objects]
+        objects = [document.item for state in kept for document in state.documents]
         named = {
             (item.metadata.namespace, item.metadata.name, type(item)): item for item in objects
         }
         return Folder(
-            pods={s.pod.metadata.uid: s.pod for s in kept if s.pod is not None},
+            pods={pod.metadata.uid: pod for s in kept for pod in s.pods},
             manifests=manifests,
             error=error,
             config_maps={k[:2]: o for k, o in named.items() if isinstance(o, ConfigMap)},
             secrets={k[:2]: o for k, o in named.items() if isinstance(o, Secret)},
+            documents={s.file.name: s.documents for s in kept if s.documents},
         )
 
     def _file_state(self, file: File, there: set[Any], moment: str) -> FileState:
         if file.result is None:
             return FileState(file, ManifestState.IGNORED, ReadResult())
-        result = accept_if_complete(file.result, there)
-        items = [item for one in self.files.values() for item in one.objects]
+        documents = [d for other in self.files.values() for d in other.documents]
         held = {
-            key: frozenset[str]().union(*(object_keys(it) for it in items if object_key(it) == key))
+            key: frozenset[str]().union(*(object_keys(d.item) for d in documents if d.key == key))
             for key in there
         }
-        if result.referrer is not None and not result.pods:
-            files = sorted(self.files.values(), key=lambda f: f.name, reverse=True)
-            read = [(f.name, f.result) for f in files if f.result is not None]
-            named = {key: name for name, other in read for key in other.present}
-            result = name_missing(result, there, named)
-        else:
-            result = missing_keys(result, held)
-        if result.pods:
-            (pod,) = result.pods
-            if file.good is None or file.raw != pod:
-                seen = self.seen.setdefault(pod.metadata.uid, moment)
-                file.raw, file.good = pod, with_seen(pod, seen)
-            return FileState(file, ManifestState.ACCEPTED, result, file.good, file.objects)
+        files = sorted(self.files.values(), key=lambda f: f.name, reverse=True)
+        read = [(f.name, f.result) for f in files if f.result is not None]
+        named = {key: name for name, other in read for key in other.present}
+        result = missing_keys(name_missing(file.result, there, named), held)
         if result.invalid:
-            kept = file.good is not None or (file.objects and result.candidate is None)
+            kept = file.good or file.documents
             state = ManifestState.LAST_GOOD if kept else ManifestState.INVALID
-            return FileState(file, state, result, file.good, file.objects)
-        file.raw = file.good = None
-        return FileState(file, ManifestState.ACCEPTED, result, objects=file.objects)
+            return FileState(file, state, result, file.good, file.documents)
+        if file.raw != result.pods or len(file.good) != len(file.raw):
+            file.raw = result.pods
+            file.good = tuple(
+                with_seen(pod, self.seen.setdefault(pod.metadata.uid, moment))
+                for pod in result.pods
+            )
+        return FileState(file, ManifestState.ACCEPTED, result, file.good, file.documents)
+
+
+def _is_taken(claim: Any, configuration: Any, held: Mapping[Any, Any]) -> bool:
+    """Return whether another file has a claim; two files may agree on an object, not on a pod."""
+    return claim in held and (claim[0] in ("Pod", "UID") or held[claim][1] != configuration)
 
 
 steps = st.one_of(
@@ -200,7 +205,7 @@ steps = st.one_of(
 
 def same_objects(before: Folder, after: Folder) -> None:
     """Equal parts of both are the identical object, so that readers need not compare."""
-    for field in ("pods", "manifests", "config_maps", "secrets"):
+    for field in ("pods", "manifests", "config_maps", "secrets", "documents"):
         old, new = getattr(before, field), getattr(after, field)
         assert (old == new) == (old is new)
         assert all(new[key] is old[key] for key in old.keys() & new.keys() if old[key] == new[key])
@@ -213,7 +218,7 @@ def test_the_state_depends_only_on_its_files(
     history: list[Any], strict: bool, ran: set[str]
 ) -> None:
     previous = {
-        path_of(name): with_seen(result_of(name, TEXTS[0], strict).pods[0], "before")
+        path_of(name): (with_seen(result_of(name, TEXTS[0], strict).pods[0], "before"),)
         for name in ran
     }
     state, scratch = (
@@ -306,7 +311,7 @@ def test_a_dropped_version_is_removed_without_a_file_change() -> None:
     state.drop_invalid()
     folder = state.folder("3")
     assert folder.manifests["f1"].status.state is ManifestState.INVALID
-    assert len(folder.pods) == 1
+    assert len(folder.pods) == 2
 
 
 def test_three_chained_duplicates_are_resolved() -> None:
@@ -347,7 +352,9 @@ def test_an_invalid_config_map_keeps_its_last_good_version(broken: str) -> None:
     state.forget("m")
     gone = state.folder("4")
     assert gone.config_maps == {}
-    assert states_of(gone) == {"p": "LastGood"}
+    assert states_of(gone) == {"p": "Accepted"}
+    [finding] = gone.manifests["p"].status.diagnostics
+    assert finding.code == "MissingObject"
 
 
 def test_pod_and_config_map_of_one_file_become_invalid_together() -> None:
@@ -451,7 +458,7 @@ def test_a_reference_of_a_file_with_other_errors_is_compared_with_the_folder() -
 
     claims = pod_text("q", extra=NEEDS + CLAIM)
     enter(state, "pod", claims)
-    missing = ("FieldValueForbidden", 'there is no ConfigMap "m"; the folder has none')
+    missing = ("MissingObject", 'there is no ConfigMap "m"; the folder has none')
     assert references() == [missing]
     enter(state, "other", MAP)
     ((code, _),) = references()
@@ -460,7 +467,7 @@ def test_a_reference_of_a_file_with_other_errors_is_compared_with_the_folder() -
     assert references() == [missing]
     enter(state, "third", pod_text("r", extra=CLAIM) + CONFIG)
     unusable = 'the ConfigMap "m" is in third, which has errors'
-    assert references() == [("FieldValueForbidden", unusable)]
+    assert references() == [("MissingObject", unusable)]
     enter(state, "pod", claims + CONFIG)
     ((code, _),) = references()
     assert code == "NotPortable"

@@ -144,9 +144,18 @@ def test_braces_in_a_command_are_not_a_template() -> None:
     assert not diagnostics(pod_text(extra='    command: [docker, ps, --format, "{{.Names}}"]\n'))
 
 
-def test_a_shell_placeholder_is_reported() -> None:
-    (only,) = diagnostics(pod_text("${APP}"))
-    assert only.fix == "replace the placeholder ${APP}; envsubst can do it"
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("${APP}", "replace the placeholder ${APP}; envsubst can do it"),
+        ("${APP:-web}", "replace the placeholder ${APP:-web}"),
+        ("<APP NAME>", "replace the placeholder <APP NAME>"),
+        ("App", 'a valid name: "app"'),
+    ],
+)
+def test_a_placeholder_in_a_name_is_reported(name: str, fix: str) -> None:
+    (only,) = diagnostics(pod_text(name))
+    assert only.fix == fix
 
 
 def test_under_strict_messages_are_kept_with_correct_advice() -> None:

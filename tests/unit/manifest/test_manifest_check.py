@@ -50,8 +50,7 @@ def test_folders_are_expanded_once_and_not_entered(folder: Path) -> None:
         ("b.yaml~", ManifestState.IGNORED),
         ("sub", ManifestState.IGNORED),
     ]
-    assert checks[0].pod is not None
-    assert checks[0].pod.metadata.name == "a-n1"
+    assert [pod.metadata.name for pod in checks[0].pods] == ["a-n1"]
     text = render_text(checks)
     assert f"{folder}/a.yaml: ok: pod default/a-n1\n" in text
     assert "b.yaml~: ignored: an editor's backup\n" in text
@@ -79,7 +78,7 @@ def test_files_of_one_folder_see_each_other(folder: Path) -> None:
     )
     checks = {Path(c.path).name: c for c in check_paths([folder], node_name=NODE)}
     assert checks["c.yaml"].warnings == 1
-    assert checks["c.yaml"].pod is not None
+    assert checks["c.yaml"].pods
     states = {checks[name].state for name in ("a.yaml", "b.yaml")}
     assert states == {ManifestState.ACCEPTED, ManifestState.DUPLICATE}
     assert "ConfigMap default/m" in render_text([checks["m.yaml"]])

@@ -215,10 +215,8 @@ def test_a_document_must_be_a_map(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("Deployment", "kubectl apply -f FILE"),
         ("PodTemplate", "template"),
-        ("Service", "podtui port-forward POD PORT"),
-        ("PersistentVolumeClaim", "kubectl apply -f FILE"),
+        ("Gateway", "podtui port-forward POD PORT"),
         ("PodList", "write kind: List"),
         ("Kustomization", "kubectl kustomize"),
         ("SomethingElse", "move it out of the folder"),
@@ -231,6 +229,15 @@ def test_other_kinds_are_refused(kind: str, words: str) -> None:
     strict = read(pod_text().replace("kind: Pod", f"kind: {kind}"), strict=True).diagnostics
     assert [d.message for d in strict] == [f'Unsupported value: "{kind}": supported values: "Pod"']
     assert words in strict[0].fix
+
+
+def test_a_kind_of_the_folder_in_another_group_has_a_fix() -> None:
+    found = only(pod_text().replace("kind: Pod", "kind: Deployment"))
+    assert (found.line, found.code) == (1, "FieldValueNotSupported")
+    assert found.fix == "write apiVersion: apps/v1"
+    text = pod_text().replace("kind: Pod", "kind: Deployment")
+    (strict,) = read(text, strict=True).diagnostics
+    assert "kubectl apply -f FILE" in strict.fix
 
 
 def test_a_kind_similar_to_a_supported_one_is_an_error() -> None:

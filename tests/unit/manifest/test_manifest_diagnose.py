@@ -7,8 +7,7 @@ from manifests import pod_text, read
 
 from podtui.api.local import Severity
 from podtui.manifest.diagnose import MAX_TEXT
-from podtui.manifest.objects import object_key
-from podtui.manifest.result import accept_if_complete
+from podtui.manifest.result import name_missing
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"
@@ -37,12 +36,10 @@ def test_golden_invalid_spec() -> None:
     assert found.fix == 'a valid name: "invalid-name"'
 
 
-def test_golden_multi_doc_warns_and_runs_the_first() -> None:
+def test_golden_multi_doc_runs_both() -> None:
     result = read(pod_text() + "---\n" + pod_text(name="two"))
-    assert [pod.metadata.name for pod in result.pods] == ["web-n1"]
-    assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
-        ("FurtherDocument", Severity.WARNING, 11)
-    ]
+    assert [pod.metadata.name for pod in result.pods] == ["web-n1", "two-n1"]
+    assert result.diagnostics == ()
 
 
 def test_a_missing_name_is_an_error_at_the_metadata() -> None:
@@ -66,44 +63,47 @@ def test_case_15_ephemeral_containers_and_duplicate_names() -> None:
         ("  volumes: [{name: v, secret: {secretName: s}}]\n", "secrets"),
         ("    envFrom: [{configMapRef: {name: m}}]\n", "configmaps"),
         ("  imagePullSecrets: [{name: s}]\n", "secrets"),
-        ("  serviceAccountName: robot\n", "serviceaccounts"),
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])
 def test_case_14_api_objects_are_refused(extra: str, what: str, strict: bool) -> None:
     result = read(pod_text(extra=extra), strict=strict)
-    assert result.pods == ()
     (found,) = result.diagnostics
+    if not strict and what != "serviceaccounts":
+        assert found.severity is Severity.WARNING
+        assert f"static pods may not reference {what}" in found.message
+        return
+    assert result.pods == ()
     assert found.message == f"Forbidden: static pods may not reference {what}"
     assert found.line == 9
 
 
 def test_departure_7_objects_of_the_folder_resolve() -> None:
-    (secret,), (config,) = read(SECRET).objects, read(CONFIG).objects
     result = read(
         pod_text(
             extra="    envFrom: [{configMapRef: {name: m}}]\n"
             "  volumes: [{name: v, secret: {secretName: s}}]\n"
         )
     )
-    assert accept_if_complete(result, {object_key(config)}).pods == ()
-    settled = accept_if_complete(result, {object_key(config), object_key(secret)})
-    assert [pod.metadata.name for pod in settled.pods] == ["web-n1"]
-    assert {(d.code, d.severity) for d in settled.diagnostics} == {
-        ("NotPortable", Severity.WARNING)
-    }
-    assert all("static pods may not reference" in d.message for d in settled.diagnostics)
+    assert [pod.metadata.name for pod in result.pods] == ["web-n1"]
+    config, secret = ("ConfigMap", "default", "m"), ("Secret", "default", "s")
+    assert result.needs == {config, secret}
+    missing = name_missing(result, {config}, {})
+    assert [(d.code, d.severity) for d in missing.diagnostics] == [
+        ("NotPortable", Severity.WARNING),
+        ("MissingObject", Severity.WARNING),
+    ]
+    assert missing.diagnostics[1].message == 'there is no Secret "s"; the folder has none'
+    assert name_missing(result, {config, secret}, {}) == result
 
 
 def test_departure_7_does_not_affect_other_refusals() -> None:
-    (secret,) = read(SECRET).objects
     for extra in (
-        "    envFrom: [{secretRef: {name: s}}]\n  serviceAccountName: robot\n",
+        "    envFrom: [{secretRef: {name: s}}]\n  resourceClaims: [{name: r}]\n",
         "    envFrom: [{secretRef: {name: s}}]\n    tty: 1\n",
         "  volumes: [{name: v, cephfs: {monitors: [a], secretRef: {name: s}}}]\n",
     ):
-        result = read(pod_text(extra=extra))
-        assert accept_if_complete(result, {object_key(secret)}).pods == ()
+        assert read(pod_text(extra=extra)).pods == ()
 
 
 def test_departure_7_does_not_exist_when_strict() -> None:

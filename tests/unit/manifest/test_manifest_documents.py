@@ -11,12 +11,30 @@ from manifests import NODE, pod_text
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import ConfigMap, Secret
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.result import ReadResult, accept_if_complete
+from podtui.manifest.result import ReadResult
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {A: b}\n"
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
 USES = "    envFrom: [{configMapRef: {name: c}}]\n"
-SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+SERVICE = (
+    "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+    "spec: {selector: {app: web}, ports: [{port: 80}]}\n"
+)
+MONITOR = "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: m}\n"
+INGRESS = "apiVersion: extensions/v1beta1\nkind: Ingress\nmetadata: {name: i}\n"
+DEPLOYMENT = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      containers:
+      - name: c
+        image: busybox
+"""
 
 
 def read(*documents: str, strict: bool = False) -> ReadResult:
@@ -31,8 +49,7 @@ def only(*documents: str, strict: bool = False) -> Diagnostic:
 
 def made(result: ReadResult) -> list[str]:
     """Return the names of the objects in a file."""
-    pods = result.pods or ((result.candidate,) if result.candidate else ())
-    return [item.metadata.name for item in (*pods, *result.objects)]
+    return [item.metadata.name for item in (*result.pods, *result.objects)]
 
 
 def encoded(data: bytes) -> str:
@@ -46,9 +63,7 @@ def test_a_config_map_beside_its_pod() -> None:
     for documents in ((pod_text(extra=USES), CONFIG), (CONFIG, pod_text(extra=USES))):
         result = read(*documents)
         assert made(result) == ["web-n1", "c"]
-        settled = accept_if_complete(result, [("ConfigMap", "default", "c")])
-        assert [d.code for d in settled.diagnostics] == ["NotPortable"]
-        assert settled.pods
+        assert [d.code for d in result.diagnostics] == ["NotPortable"]
 
 
 def test_several_objects_in_one_file() -> None:
@@ -57,16 +72,68 @@ def test_several_objects_in_one_file() -> None:
     assert [item.metadata.namespace for item in result.objects] == ["default", "other", "default"]
 
 
-def test_only_the_first_pod_of_a_file_runs_with_a_warning() -> None:
+def test_all_pods_of_a_file_run_beside_objects_of_all_kinds() -> None:
     result = read(CONFIG, pod_text(), pod_text("two"), SERVICE, "hello\n")
-    assert made(result) == ["web-n1", "c"]
+    assert made(result) == ["web-n1", "two-n1", "c", "web"]
     assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
-        ("FurtherDocument", Severity.WARNING, 16),
-        ("OtherObject", Severity.WARNING, 25),
-        ("FurtherDocument", Severity.WARNING, 28),
+        ("NotEnforced", Severity.WARNING, 25),
+        ("FurtherDocument", Severity.WARNING, 29),
     ]
-    assert result.diagnostics[0].fix == "put each pod into its own file"
-    assert result.diagnostics[1].message == "Service is not read from the folder; ignored"
+
+
+def test_a_kind_that_is_not_served_does_not_stop_the_others() -> None:
+    result = read(CONFIG, MONITOR, pod_text())
+    assert made(result) == ["web-n1", "c"]
+    (found,) = result.diagnostics
+    assert (found.code, found.severity, found.line) == ("OtherObject", Severity.WARNING, 7)
+    assert found.message == ("ServiceMonitor of monitoring.coreos.com/v1 is not supported; ignored")
+
+
+def test_a_former_version_is_an_error_that_names_todays() -> None:
+    result = read(CONFIG, INGRESS)
+    assert made(result) == []
+    (found,) = result.diagnostics
+    assert (found.code, found.severity, found.line) == ("FormerVersion", Severity.ERROR, 6)
+    assert "today's version is networking.k8s.io/v1" in found.message
+
+
+def test_errors_inside_a_pod_template_have_their_line() -> None:
+    result = read(DEPLOYMENT.replace("image: busybox", "img: busybox"))
+    assert [(d.line, d.field) for d in result.diagnostics] == [
+        (12, "spec.template.spec.containers[0].img")
+    ]
+    assert made(read(DEPLOYMENT)) == ["web"]
+
+
+def test_a_field_of_the_pod_is_found_in_a_template() -> None:
+    found = only(DEPLOYMENT + "        hostNetwork: true\n")
+    assert found.fix == "move it to spec.template.spec.hostNetwork"
+
+
+def test_what_is_applied_is_what_the_document_states() -> None:
+    [document] = read(DEPLOYMENT + "status: {replicas: 3}\n").documents
+    assert document.configuration == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "busybox"}]},
+            },
+        },
+    }
+    assert document.item.metadata.namespace == "default"
+
+
+def test_the_summary_names_each_document_with_its_line() -> None:
+    result = read(CONFIG, pod_text(), MONITOR)
+    assert [(item.kind, item.name, item.line) for item in result.items] == [
+        ("Pod", "web-n1", 6),
+        ("ConfigMap", "c", 1),
+        ("ServiceMonitor", "m", 15),
+    ]
 
 
 def test_empty_documents_are_ignored() -> None:
@@ -87,10 +154,11 @@ def test_a_file_is_applied_completely_or_not_at_all() -> None:
 
 
 def test_a_duplicate_object_in_one_file() -> None:
-    found = only(CONFIG, CONFIG)
+    found = only(CONFIG, CONFIG.replace("A: b", "A: c"))
     assert (found.code, found.line, found.column) == ("DuplicateObject", 8, 18)
     assert found.message == "ConfigMap default/c is already defined on line 3"
-    assert made(read(CONFIG, CONFIG)) == []
+    assert made(read(CONFIG, CONFIG.replace("A: b", "A: c"))) == []
+    assert made(read(CONFIG, CONFIG)) == ["c"]
 
 
 def as_list(*documents: str) -> str:
@@ -100,10 +168,8 @@ def as_list(*documents: str) -> str:
 
 def test_a_list_is_expanded_to_its_items() -> None:
     result = read(as_list(pod_text(extra=USES), CONFIG, pod_text("two")))
-    assert made(result) == ["web-n1", "c"]
-    assert [d.code for d in result.diagnostics if d.severity is Severity.WARNING] == [
-        "FurtherDocument"
-    ]
+    assert made(result) == ["web-n1", "two-n1", "c"]
+    assert [d.code for d in result.diagnostics] == ["NotPortable"]
     found = only(as_list(CONFIG, pod_text(image="[]")))
     assert (found.field, found.line, found.column) == ("spec.containers[0].image", 15, 14)
 
@@ -122,14 +188,13 @@ def test_an_empty_list_is_not_a_manifest(text: str) -> None:
 
 
 def test_the_number_of_documents_is_limited() -> None:
-    result = read(*(CONFIG.replace("name: c", f"name: c{i}") for i in range(250)))
-    assert len(result.objects) == 200
-    assert "more than 200 objects" in result.diagnostics[-1].message
+    result = read(*(CONFIG.replace("name: c", f"name: c{i}") for i in range(1050)))
+    assert len(result.objects) == 1000
+    assert "more than 1000 objects" in result.diagnostics[-1].message
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_case_18_of_two_documents_the_first_pod_runs(strict: bool) -> None:
-    result = read(pod_text(), pod_text("two"), strict=strict)
+def test_case_18_under_strict_the_first_of_two_documents_runs() -> None:
+    result = read(pod_text(), pod_text("two"), strict=True)
     assert [pod.metadata.name for pod in result.pods] == ["web-n1"]
     assert [(d.code, d.severity) for d in result.diagnostics] == [
         ("FurtherDocument", Severity.WARNING)
@@ -167,6 +232,28 @@ def test_under_strict_only_the_first_document_counts() -> None:
     assert "static pods may not reference configmaps" in result.diagnostics[0].message
 
 
+def test_a_list_of_one_kind_is_read_if_its_items_name_their_kinds() -> None:
+    text = as_list(CONFIG).replace("kind: List", "kind: ConfigMapList")
+    assert [item.metadata.name for item in read(text).objects] == ["c"]
+    found = read(text.replace("  kind: ConfigMap\n", "")).diagnostics
+    assert "write kind: List" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "fix"),
+    [
+        ("ray.io/v1", "RayService", "move it out of the folder"),
+        ("networking.gke.io/v1", "FQDNNetworkPolicy", "move it out of the folder"),
+        ("apps/v1", "Deploymnt", "write kind: Deployment"),
+        ("policy/v1beta1", "PodSecurityPolicy", "Kubernetes removed this kind in v1.25"),
+    ],
+)
+def test_a_kind_of_another_group_is_no_misspelling(version: str, kind: str, fix: str) -> None:
+    text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n"
+    for result in (read(text), read(CONFIG + "---\n" + text)):
+        assert fix in result.diagnostics[0].fix
+
+
 # --- the rules of objects
 
 
@@ -175,6 +262,11 @@ def test_under_strict_only_the_first_document_counts() -> None:
     [
         (CONFIG.replace("name: c", "name: A_b"), (3, 18), 'Invalid value: "A_b": a lowercase'),
         (CONFIG.replace("{name: c}", "{}"), (3, 1), "Required value: name or generateName"),
+        (
+            CONFIG.replace("name: c", "generateName: c-"),
+            (3, 12),
+            "objects of the folder need a name",
+        ),
         (CONFIG.replace("A: b", "a/b: c"), (4, 13), 'Invalid value: "a/b": a valid config key'),
         (CONFIG.replace("A: b", "..: c"), (4, 12), "must not be '..'"),
         (CONFIG.replace("A: b", "A: 3"), (4, 11), "found the number 3, but a string is expected"),

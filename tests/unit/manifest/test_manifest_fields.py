@@ -7,18 +7,23 @@ import yaml
 from manifests import NODE, pod_text
 
 from podtui.api.local import Severity
+from podtui.api.token_volumes import TOKEN_PATH
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.result import ReadResult
 
 
 def read(metadata: dict[str, object] | None = None, **spec: object) -> ReadResult:
+    return read_manifest("/m/web.yaml", tree_of(metadata, **spec), node_name="n1")
+
+
+def tree_of(metadata: dict[str, object] | None = None, **spec: object) -> bytes:
     tree = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "web", **(metadata or {})},
         "spec": {"containers": [{"name": "c", "image": "busybox:1"}], **spec},
     }
-    return read_manifest("/m/web.yaml", yaml.safe_dump(tree).encode(), node_name="n1")
+    return yaml.safe_dump(tree).encode()
 
 
 def warned(result: ReadResult) -> list[tuple[str, str]]:
@@ -92,20 +97,72 @@ def test_generate_name_does_not_provide_a_name() -> None:
     ]
 
 
+def token_mounts(result: ReadResult) -> list[str]:
+    """Return the paths of the volumes with tokens in the only container."""
+    (pod,) = result.pods
+    tokens = {v.name for v in pod.spec.volumes if v.name.startswith("kube-api-access-")}
+    (container,) = pod.spec.containers
+    return [mount.mountPath for mount in container.volumeMounts if mount.name in tokens]
+
+
 @pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
-def test_a_static_pod_has_no_service_account(field: str) -> None:
-    (message,) = refused(read(**{field: "builder"}))
-    assert message.endswith("static pods may not reference serviceaccounts")
+def test_a_static_pod_gets_the_token_of_the_account_that_it_names(field: str) -> None:
+    result = read(None, **{field: "builder"})
+    assert result.diagnostics == ()
+    assert result.pods[0].spec.serviceAccountName == "builder"
+    assert token_mounts(result) == [TOKEN_PATH]
+    assert token_mounts(read(None, **{field: "builder"}, automountServiceAccountToken=False)) == []
+    # The UID is that of the manifest as it is written, and the volume has the same name each time.
+    assert read(None, **{field: "builder"}).pods == result.pods
+    strict = read_manifest(
+        "/m/web.yaml", tree_of(None, **{field: "x"}), node_name="n1", strict=True
+    )
+    assert refused(strict)[-1].endswith("static pods may not reference serviceaccounts")
 
 
-def test_a_service_account_token_is_not_available() -> None:
-    assert warned(read(automountServiceAccountToken=True)) == [
-        (
-            "spec.automountServiceAccountToken",
-            "has no effect: static pods have neither a service account nor a token",
-        )
-    ]
+def test_a_pod_without_an_account_gets_a_token_only_on_request() -> None:
+    assert token_mounts(read()) == []
+    result = read(automountServiceAccountToken=True)
+    assert (token_mounts(result), result.diagnostics) == ([TOKEN_PATH], ())
     assert warned(read(automountServiceAccountToken=False)) == []
+
+
+def test_a_token_is_not_mounted_over_a_volume_of_the_pod() -> None:
+    mount = {"name": "v", "mountPath": TOKEN_PATH}
+    container = {"name": "c", "image": "i", "volumeMounts": [mount]}
+    volumes = [{"name": "v", "emptyDir": {}}]
+    result = read(serviceAccountName="x", containers=[container], volumes=volumes)
+    assert token_mounts(result) == []
+    assert [volume.name for volume in result.pods[0].spec.volumes] == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("path", "manifest", "absolute"),
+    [
+        ("./html", "/m/web.yaml", "/m/html"),
+        ("html/a", "/m/web.yaml", "/m/html/a"),
+        ("../html", "/m/a/web.yaml", "/m/html"),
+        (".", "/m/web.yaml", "/m"),
+        ("~/data", "/m/web.yaml", "/home/me/data"),
+        ("~", "/m/web.yaml", "/home/me"),
+        ("~other/data", "/m/web.yaml", ""),
+        ("html", "-", ""),
+    ],
+)
+def test_a_relative_host_path_is_an_error_with_the_absolute_one(
+    path: str, manifest: str, absolute: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    volumes = [{"name": "v", "hostPath": {"path": path}}]
+    result = read_manifest(manifest, tree_of(volumes=volumes), node_name="n1")
+    (error,) = result.diagnostics
+    assert (error.code, error.field) == ("FieldValueInvalid", "spec.volumes[0].hostPath.path")
+    assert error.message == f'Invalid value: "{path}": must be an absolute path'
+    wanted = f'did you mean "{absolute}"?' if absolute else "write the whole path, from / on"
+    assert error.fix == wanted
+    # A kubelet accepts it, unless it leads up.
+    strict = read_manifest(manifest, tree_of(volumes=volumes), node_name="n1", strict=True)
+    assert bool(strict.pods) == (".." not in path)
 
 
 def test_volumes_are_not_relabelled_either_way() -> None:
@@ -222,11 +279,6 @@ def test_too_much_data_is_reported_with_its_size_and_the_limit(kind: str) -> Non
 @pytest.mark.parametrize(
     ("extra", "fix"),
     [
-        ("  serviceAccountName: x\n", "can have a service account"),
-        (
-            "  volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t}}]}}]\n",
-            "can have a service account",
-        ),
         (
             "  volumes: [{name: t, ephemeral: {volumeClaimTemplate: {spec: {}}}}]\n",
             "create a PersistentVolumeClaim in the API",

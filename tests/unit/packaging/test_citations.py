@@ -7,7 +7,7 @@ from pathlib import Path
 
 from repository import ROOT
 
-FOLDERS = ("podtui", "tests", "scripts", "conformance", "soak", "benchmarks", "docs")
+FOLDERS = ("podtui", "tests", "scripts", "conformance", "corpus", "soak", "benchmarks", "docs")
 HEADING = re.compile(r"^#+ (?:(\d+(?:\.\d+)?)|Appendix ([A-Z]))\b", re.MULTILINE)
 # One § may begin a list or a range: "§1, 6.2", "§13.1-13.3".
 CITATION = re.compile(r"§((?:\d+(?:\.\d+)?(?:, |; |-|–)?)+)|App\. ([A-Z])\b")

@@ -40,6 +40,7 @@ from podtui.runtime.protocol import (
     EngineInfo,
     Mount,
     NamespaceMode,
+    NfsShare,
     PodVolume,
     Resources,
     SandboxConfig,
@@ -75,6 +76,48 @@ def host_config(
         seccomp_profile=None,
     )
     return payload["HostConfig"], warnings
+
+
+# --- shares of NFS servers
+
+SHARE = NfsShare(server="nas.example.com", path="/export/a")
+
+
+def test_a_share_is_mounted_by_the_local_volume_driver() -> None:
+    mount = Mount(container_path="/m", nfs=SHARE)
+    (mounted,) = host_config(mounts=(mount,))[0]["Mounts"]
+    assert mounted == {
+        "Type": "volume",
+        "Target": "/m",
+        "ReadOnly": False,
+        "VolumeOptions": {
+            "NoCopy": True,
+            "DriverConfig": {
+                "Name": "local",
+                "Options": {
+                    "type": "nfs",
+                    "device": ":/export/a",
+                    "o": "addr=nas.example.com,nfsvers=4",
+                },
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize("version", ["nfsvers=3", "vers=4.2"])
+def test_options_of_a_share(version: str) -> None:
+    share = NfsShare(server="10.0.0.1", path="/", options=(version, "hard", "ro"))
+    mount = Mount(container_path="/m", nfs=share, read_only=True, sub_path="a/b")
+    (mounted,) = host_config(mounts=(mount,))[0]["Mounts"]
+    options = mounted["VolumeOptions"]
+    assert options["DriverConfig"]["Options"]["o"] == f"addr=10.0.0.1,{version},hard,ro"
+    assert (mounted["ReadOnly"], options["Subpath"]) == (True, "a/b")
+
+
+def test_which_engines_mount_a_directory_of_a_volume() -> None:
+    assert not abilities({}, api=(1, 44)).volume_sub_paths
+    assert abilities({}, api=(1, 45)).volume_sub_paths
+    assert not abilities({}, podman=True, api=(1, 45)).volume_sub_paths
 
 
 # --- limits

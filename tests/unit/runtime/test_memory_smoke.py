@@ -9,7 +9,7 @@ import pytest
 from virtual_time import VirtualClock, VirtualLoop
 
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout, ImagePullError
-from podtui.runtime.memory import Behaviour, MemoryRuntime, OutputLine
+from podtui.runtime.memory import Behaviour, MemoryRuntime, OutputLine, simulated_runtime
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerState,
@@ -255,3 +255,30 @@ async def test_volumes_survive_sandboxes_but_not_the_pod(virtual_clock: VirtualC
     await runtime.remove_sandbox(second)
     await runtime.remove_pod_data("u1")
     assert await runtime.pod_data() == ()
+
+
+async def test_its_options_set_the_machine_and_whether_containers_complete(
+    virtual_clock: VirtualClock,
+) -> None:
+    options = {"cpu": "64", "memory": "1Ti", "user": "65532", "completion": "true"}
+    runtime = simulated_runtime("root", virtual_clock, options)
+    info = await runtime.connect()
+    assert (info.cpus, info.memory) == (64, 1 << 40)
+    assert (await runtime.pull_image("busybox:1.36")).user == "65532"
+    ends = await start(runtime, name="setup", command=("sleep", "60"), completes=True)
+    runs = await start(runtime, name="app", command=("/server",))
+    await virtual_clock.sleep(1)
+    status = await runtime.container_status(ends)
+    assert (status.record.state, status.exit_code) == (ContainerState.EXITED, 0)
+    assert (await runtime.container_status(runs)).record.state is ContainerState.RUNNING
+
+
+async def test_without_options_a_container_runs_although_its_pod_waits_for_its_end(
+    virtual_clock: VirtualClock,
+) -> None:
+    runtime = simulated_runtime("root", virtual_clock, {})
+    info = await runtime.connect()
+    assert (info.cpus, info.memory) == (8, 32 << 30)
+    runs = await start(runtime, command=("/migrate",), completes=True)
+    await virtual_clock.sleep(1)
+    assert (await runtime.container_status(runs)).record.state is ContainerState.RUNNING

@@ -71,7 +71,7 @@ def nodeless(pod: Pod) -> Pod:
 async def test_a_pod_is_created_bound_and_removed(served: Served, client: UnixClient) -> None:
     await served.store.put("nodes", a_node("n1", cpu="1"))
     async with asyncio.TaskGroup() as group:
-        scheduler = Scheduler(SchedulerClient(client), SystemClock(), host="vm")
+        scheduler = Scheduler(SchedulerClient(client, client), SystemClock(), host="vm")
         task = group.create_task(scheduler.run())
         await client.create(Pod, nodeless(a_pod("web", cpu="600m")))
         bound = await until(lambda pod: bool(pod.spec.nodeName), client)
@@ -99,7 +99,7 @@ async def test_preemption_over_the_api(served: Served, client: UnixClient) -> No
     await publish_system_classes(served.store, SystemClock())
     await served.store.put("nodes", a_node("n1", cpu="1"))
     async with asyncio.TaskGroup() as group:
-        scheduler = Scheduler(SchedulerClient(client), SystemClock(), host="vm")
+        scheduler = Scheduler(SchedulerClient(client, client), SystemClock(), host="vm")
         task = group.create_task(scheduler.run())
         await client.create(Pod, nodeless(a_pod("low", cpu="600m")))
         await until(lambda pod: bool(pod.spec.nodeName), client, "low")
@@ -121,7 +121,7 @@ async def test_preemption_over_the_api(served: Served, client: UnixClient) -> No
 
 
 async def test_writes_have_a_uid_precondition(served: Served, client: UnixClient) -> None:
-    api = SchedulerClient(client)
+    api = SchedulerClient(client, client)
     await client.create(Pod, nodeless(a_pod()))
     with pytest.raises(ApiError) as refused:
         await api.delete_pod("default", "web", "another")
@@ -135,7 +135,7 @@ async def test_writes_have_a_uid_precondition(served: Served, client: UnixClient
 
 
 async def test_a_repeated_event_is_counted(served: Served, client: UnixClient) -> None:
-    api = SchedulerClient(client)
+    api = SchedulerClient(client, client)
     await served.store.put("nodes", a_node())
     await client.create(Pod, nodeless(a_pod("web", cpu="9")))
     async with asyncio.TaskGroup() as group:
@@ -152,7 +152,7 @@ async def test_a_repeated_event_is_counted(served: Served, client: UnixClient) -
 
 async def test_nodes_are_watched(served: Served, client: UnixClient) -> None:
     async with asyncio.TaskGroup() as group:
-        scheduler = Scheduler(SchedulerClient(client), SystemClock(), host="vm")
+        scheduler = Scheduler(SchedulerClient(client, client), SystemClock(), host="vm")
         task = group.create_task(scheduler.run())
         await client.create(Pod, nodeless(a_pod()))
         await until(unscheduled, client)

@@ -10,11 +10,21 @@ from typing import Any
 import msgspec
 import pytest
 from scheduler_api import FakeApi
-from scheduler_world import HOST, a_node, a_pod
+from scheduler_world import HOST, a_claim, a_class, a_node, a_pod, a_volume, with_claims
 from virtual_time import VirtualClock
 
-from podtui.api.v1 import Namespace, Node, ObjectMeta, Pod
+from podtui.api.claims import BIND_COMPLETED, SELECTED_NODE
+from podtui.api.v1 import (
+    Namespace,
+    Node,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+)
 from podtui.errors import ApiError
+from podtui.scheduler.claims import NO_VOLUME
+from podtui.scheduler.filters import CLAIM_IN_USE
 from podtui.scheduler.scheduler import Scheduler
 
 pytestmark = pytest.mark.virtual_time
@@ -254,3 +264,112 @@ async def test_a_deleted_pod_is_skipped() -> None:
     async with scheduling(api):
         assert api.bindings == []
         assert api.notes("FailedScheduling") == ["skip schedule deleting pod: default/web"]
+
+
+def bound(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+    """Return the claim as the controllers bind it."""
+    meta = claim.metadata
+    annotations = {**meta.annotations, BIND_COMPLETED: "yes"}
+    return msgspec.structs.replace(
+        claim,
+        metadata=msgspec.structs.replace(meta, annotations=annotations),
+        spec=msgspec.structs.replace(claim.spec, volumeName=volume),
+    )
+
+
+def claim_in(api: FakeApi, name: str = "disk") -> PersistentVolumeClaim:
+    return api.objects[PersistentVolumeClaim][name]
+
+
+async def test_a_pod_is_bound_after_its_volume_is_provisioned() -> None:
+    user = a_pod(volumes=with_claims("disk"))
+    api = FakeApi(a_node(), a_claim(), a_class(provisioner="example.com/p"), pods=(user,))
+    async with scheduling(api):
+        assert claim_in(api).metadata.annotations[SELECTED_NODE] == "n1"
+        assert (api.bindings, api.events) == ([], [])
+        await settle(300)
+        assert (api.bindings, api.events) == ([], [])
+        api.put(a_volume())
+        api.put(bound(claim_in(api), "pv"))
+        await settle()
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_a_volume_is_reserved_and_two_pods_do_not_take_the_same() -> None:
+    users = (a_pod("a", volumes=with_claims("disk")), a_pod("b", volumes=with_claims("other")))
+    items = (a_claim(), a_claim("other"), a_class(), a_volume())
+    api = FakeApi(a_node(), *items, pods=users)
+    async with scheduling(api):
+        ref = api.objects[PersistentVolume]["pv"].spec.claimRef
+        assert ref is not None
+        assert (ref.kind, ref.namespace, ref.name) == ("PersistentVolumeClaim", "default", "disk")
+        text = f"0/1 nodes are available: 1 {NO_VOLUME}. {NO_HELP}"
+        assert set(api.notes("FailedScheduling")) == {text}
+        api.put(bound(claim_in(api), "pv"))
+        await settle()
+        assert api.bindings == [("a", "n1")]
+        api.put(a_volume("second"))
+        await settle(5)
+        api.put(bound(claim_in(api, "other"), "second"))
+        await settle()
+        assert api.bindings == [("a", "n1"), ("b", "n1")]
+
+
+async def test_a_pod_waits_for_a_claim_that_nothing_binds() -> None:
+    api = FakeApi(a_node(), a_claim(), pods=(a_pod(volumes=with_claims("disk")),))
+    async with scheduling(api):
+        text = (
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+        )
+        assert api.notes("FailedScheduling") == [text]
+        await settle(1000)
+        assert api.bindings == []
+        api.put(a_volume())
+        api.put(bound(claim_in(api), "pv"))
+        await settle(20)
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_provisioning_fails_or_takes_too_long() -> None:
+    user = a_pod(volumes=with_claims("disk"))
+    api = FakeApi(a_node(), a_claim(), a_class(provisioner="example.com/p"), pods=(user,))
+    failed = 'running PreBind plugin "VolumeBinding": binding volumes: '
+    async with scheduling(api):
+        api.put(a_claim())  # The provisioner gives up: it removes the node.
+        await settle()
+        assert api.notes("FailedScheduling") == [f'{failed}provisioning failed for PVC "disk"']
+        await settle(5)
+        assert claim_in(api).metadata.annotations[SELECTED_NODE] == "n1"
+        await settle(601)
+        assert api.notes("FailedScheduling")[-1] == f"{failed}context deadline exceeded"
+        await settle(5)
+        api.put(a_volume())
+        api.put(bound(claim_in(api), "pv"))
+        await settle()
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_a_pod_is_deleted_while_its_claim_is_bound() -> None:
+    user = a_pod(volumes=with_claims("disk"))
+    api = FakeApi(a_node(), a_claim(), a_class(), a_volume(), pods=(user,))
+    async with scheduling(api):
+        api.remove(Pod, "web")
+        await settle()
+        api.put(bound(claim_in(api), "pv"))
+        await settle(20)
+        assert (api.bindings, api.events) == ([], [])
+
+
+async def test_a_freed_exclusive_claim() -> None:
+    exclusive = a_claim(volumeName="pv", accessModes=["ReadWriteOncePod"])
+    there = a_pod("there", node="n1", volumes=with_claims("disk"))
+    user = a_pod(volumes=with_claims("disk"))
+    api = FakeApi(a_node(), exclusive, a_volume(), pods=(there, user))
+    async with scheduling(api):
+        (text,) = api.notes("FailedScheduling")
+        assert text.startswith(f"0/1 nodes are available: 1 {CLAIM_IN_USE}. ")
+        await settle(60)
+        assert api.bindings == []
+        api.remove(Pod, "there")
+        await settle(5)
+        assert api.bindings == [("web", "n1")]

@@ -11,13 +11,25 @@ from typing import Any
 
 import msgspec
 import pytest
-from scheduler_world import HOST, a_node, a_pod, pending, snapshot
+from msgspec import structs
+from scheduler_world import (
+    HOST,
+    a_claim,
+    a_class,
+    a_node,
+    a_pod,
+    a_volume,
+    claims_of,
+    pending,
+    snapshot,
+    with_claims,
+)
 
-from podtui.api.storage import StorageClass
-from podtui.api.v1 import Node, PersistentVolumeClaim, Pod
-from podtui.scheduler.claims import Claims, by_key
-from podtui.scheduler.cycle import schedule
-from podtui.scheduler.filters import Pending
+from podtui.api.claims import SELECTED_NODE
+from podtui.api.v1 import Node, PersistentVolumeClaimStatus, Pod
+from podtui.scheduler.claims import NO_ACCESS, NO_VOLUME, VOLUME_GONE, ClaimPlan
+from podtui.scheduler.cycle import ScheduleResult, schedule
+from podtui.scheduler.filters import CLAIM_IN_USE, Pending
 
 RECORDED = Path(__file__).with_name("verdicts.jsonl.gz")
 NO_CLAIMS = "no new claims to deallocate, preemption:"
@@ -114,49 +126,140 @@ def test_a_missing_claim() -> None:
     )
 
 
-def claim(phase: str, **changes: Any) -> PersistentVolumeClaim:
-    document = {
-        "metadata": {"name": "disk", "namespace": "default"},
-        "spec": {"storageClassName": "c"},
-        "status": {"phase": phase},
+LOST = PersistentVolumeClaimStatus(phase="Lost")
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+ELSEWHERE = {
+    "required": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": HOST, "operator": "In", "values": ["n2"]}]}
+        ]
     }
-    return msgspec.convert({**document, **changes}, PersistentVolumeClaim)
-
-
-DELETED = {
-    "name": "disk",
-    "namespace": "default",
-    "deletionTimestamp": "2026-01-01T00:00:00Z",
 }
 
 
+def verdict(*items: Any, pods: tuple[Pod, ...] = (), **more: Any) -> ScheduleResult:
+    """Schedule a pod with the claim ``disk`` on the only node."""
+    pod = pending(volumes=with_claims("disk"), **more)
+    return schedule(pod, replace(snapshot(a_node(), pods=pods), claims=claims_of(*items)))
+
+
 @pytest.mark.parametrize(
-    ("item", "mode", "reason"),
+    ("items", "reason"),
     [
-        (claim("Bound"), "Immediate", ""),
-        (claim("Pending"), "WaitForFirstConsumer", ""),
-        (claim("Pending"), "Immediate", "pod has unbound immediate PersistentVolumeClaims"),
+        ((a_claim(), a_class(mode="Immediate")), UNBOUND),
+        ((a_claim(), a_class(provisioner="example.com/p", mode="Immediate")), UNBOUND),
+        ((a_claim(),), UNBOUND),  # The class does not exist.
+        ((a_claim(storageClassName=""),), UNBOUND),
         (
-            claim("Bound", metadata=DELETED),
-            "Immediate",
+            (a_claim(volumeName="pv", metadata=DELETED), a_volume()),
             'persistentvolumeclaim "disk" is being deleted',
         ),
         (
-            claim("Lost", spec={"volumeName": "pv"}),
-            "Immediate",
+            (structs.replace(a_claim(volumeName="pv"), status=LOST),),
             'persistentvolumeclaim "disk" bound to non-existent persistentvolume "pv"',
+        ),
+        ((a_claim(volumeName="pv"),), f"1 {VOLUME_GONE}"),
+        ((a_claim(volumeName="pv"), a_volume(nodeAffinity=ELSEWHERE)), f"1 {NO_ACCESS}"),
+        ((a_claim(), a_class()), f"1 {NO_VOLUME}"),
+        ((a_claim(size="2Gi"), a_class(), a_volume()), f"1 {NO_VOLUME}"),
+        ((a_claim(), a_class(), a_volume(accessModes=["ReadOnlyMany"])), f"1 {NO_VOLUME}"),
+        ((a_claim(), a_class(), a_volume(nodeAffinity=ELSEWHERE)), f"1 {NO_VOLUME}"),
+        (
+            (a_claim(annotations={SELECTED_NODE: "n2"}), a_class(provisioner="example.com/p")),
+            f"1 {NO_VOLUME}",
+        ),
+        (
+            (
+                a_claim(),
+                a_class(
+                    provisioner="example.com/p",
+                    allowedTopologies=[
+                        {"matchLabelExpressions": [{"key": HOST, "values": ["n2"]}]}
+                    ],
+                ),
+            ),
+            f"1 {NO_VOLUME}",
         ),
     ],
 )
-def test_the_state_of_a_claim(item: PersistentVolumeClaim, mode: str, reason: str) -> None:
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}
-    classes = {"c": StorageClass(provisioner="p", volumeBindingMode=mode)}
-    world = replace(snapshot(a_node()), claims=Claims(by_key([item]), classes))
-    found = schedule(pending(volumes=[volume]), world)
-    if reason:
-        assert found.message.startswith(f"0/1 nodes are available: {reason}.")
-    else:
-        assert found.node
+def test_why_a_claim_keeps_a_pod_from_the_node(items: tuple[Any, ...], reason: str) -> None:
+    result = verdict(*items)
+    assert result.message.startswith(f"0/1 nodes are available: {reason}.")
+    assert result.plugins == {"VolumeBinding"}
+
+
+def test_a_pod_whose_claims_are_bound() -> None:
+    result = verdict(a_claim(volumeName="pv"), a_volume())
+    assert (result.node, result.claims) == ("n1", ClaimPlan())
+
+
+def test_the_smallest_volume_that_the_node_reaches_is_reserved() -> None:
+    here = msgspec.to_builtins(ELSEWHERE)
+    here["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = ["n1"]
+    volumes = (
+        a_volume("large", "3Gi"),
+        a_volume("far", "1Gi", nodeAffinity=ELSEWHERE),
+        a_volume("near", "2Gi", nodeAffinity=here),
+        a_volume("other", "1Gi", storageClassName="d"),
+    )
+    result = verdict(a_claim(), a_class(), *volumes)
+    assert result.node == "n1"
+    ((chosen, claim),) = result.claims.reservations
+    assert (chosen.metadata.name, claim.metadata.name) == ("near", "disk")
+
+
+def test_a_volume_that_is_reserved_for_the_claim_comes_first() -> None:
+    ref = {"namespace": "default", "name": "disk"}
+    mine = a_volume("mine", "9Gi", claimRef=ref)
+    ((chosen, _),) = verdict(a_claim(), a_class(), a_volume(), mine).claims.reservations
+    assert chosen.metadata.name == "mine"
+    far = a_volume("mine", "9Gi", claimRef=ref, nodeAffinity=ELSEWHERE)
+    assert NO_VOLUME in verdict(a_claim(), a_class(), a_volume(), far).message
+
+
+def test_two_claims_of_a_pod_get_different_volumes() -> None:
+    pod = pending(volumes=with_claims("large", "small"))
+    items = (a_class(), a_claim("large", "2Gi"), a_claim("small"), a_volume("p", "2Gi"))
+    world = snapshot(a_node())
+    refused = schedule(pod, replace(world, claims=claims_of(*items)))
+    assert NO_VOLUME in refused.message
+    fits = schedule(pod, replace(world, claims=claims_of(*items, a_volume("q", "2Gi"))))
+    pairs = [(v.metadata.name, c.metadata.name) for v, c in fits.claims.reservations]
+    assert pairs == [("p", "small"), ("q", "large")]
+
+
+def test_a_claim_without_a_volume_is_provisioned_for_the_node() -> None:
+    result = verdict(a_claim(), a_class(provisioner="example.com/p"))
+    assert result.node == "n1"
+    assert [claim.metadata.name for claim in result.claims.provisions] == ["disk"]
+
+
+def test_one_pod_at_a_time_uses_an_exclusive_claim() -> None:
+    exclusive = a_claim(volumeName="pv", accessModes=["ReadWriteOncePod"])
+    user = a_pod("user", node="n1", volumes=with_claims("disk"))
+    result = verdict(exclusive, a_volume(), pods=(user,))
+    assert result.message.startswith(f"0/1 nodes are available: 1 {CLAIM_IN_USE}.")
+    assert result.plugins == {"VolumeRestrictions"}
+    # Several pods on a node may use a claim of any other mode.
+    assert verdict(a_claim(volumeName="pv"), a_volume(), pods=(user,)).node == "n1"
+    elsewhere = a_pod("user", node="n1", volumes=with_claims("disk"), metadata={"namespace": "o"})
+    assert verdict(exclusive, a_volume(), pods=(elsewhere,)).node == "n1"
+    preempting = verdict(exclusive, a_volume(), pods=(user,), priority=100)
+    assert [victim.name for victim in preempting.victims] == ["user"]
+
+
+def test_an_ephemeral_claim_belongs_to_its_pod() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"]}}
+    volume = {"name": "disk", "ephemeral": {"volumeClaimTemplate": template}}
+    pod = pending(volumes=[volume])
+    missing = schedule(pod, snapshot(a_node()))
+    assert "waiting for ephemeral volume controller to create the" in missing.message
+    foreign = claims_of(a_claim("web-disk", volumeName="pv"), a_volume())
+    result = schedule(pod, replace(snapshot(a_node()), claims=foreign))
+    assert "PVC default/web-disk was not created for pod default/web (pod is not owner)" in (
+        result.message
+    )
 
 
 def test_the_emptier_node_is_chosen() -> None:

@@ -15,6 +15,7 @@ from podtui.settings import (
     parse_duration,
     resolve,
 )
+from podtui.settings.values import simulated_engine
 
 BY_PRIORITY = "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 2}]"
 NO_FLAGS: dict[str, str | None] = {}
@@ -96,6 +97,9 @@ def test_a_kubelet_configuration_file_works(tmp_path: Path) -> None:
         ("staticPodPath: ~nosuchuser/pods\n", ":1:1", "home directory of an unknown user"),
         ("featureGates: {EnvFiles: perhaps}\n", ":1:1", "true or false"),
         ("imageGCHighThresholdPercent: 101\n", ":1:1", "from 0 to 100"),
+        ("simulatedEngine: {cpus: 4}\n", ":1:1", "cpus is unknown: there are cpu, memory"),
+        ("simulatedEngine: {user: nobody}\n", ":1:1", "user must be a UID"),
+        ("simulatedEngine: {memory: much}\n", ":1:1", "memory must be an amount such as 10Mi"),
         ("containerLogMaxSize: large\n", ":1:1", "an amount such as"),
         ("shutdownGracePeriodByPodPriority: [{priority: 1}]\n", ":1:1", "must be a list of"),
         ("maxContainerRestartPeriod: 10m\n", ":1:1", "between 1s and 300s"),
@@ -172,6 +176,12 @@ def test_durations_have_gos_format(text: str, seconds: float) -> None:
 def test_a_duration_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert parse_duration(text) >= 0
+
+
+def test_the_simulated_engine_has_options() -> None:
+    given = simulated_engine("cpu=64,memory=1Ti,completion=yes")
+    assert given == {"cpu": "64", "memory": "1Ti", "completion": "true"}
+    assert simulated_engine({"completion": False}) == {"completion": "false"}
 
 
 def test_environment_names() -> None:

@@ -120,6 +120,16 @@ def test_a_port_names_its_holder() -> None:
     assert diagnosis.field == "spec.containers[0].ports[0].hostPort"
 
 
+def test_a_node_without_the_label_of_a_spread_constraint_is_to_be_labelled() -> None:
+    spread = {
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {},
+    }  # fmt: skip
+    reasons = "1 node(s) didn't match pod topology spread constraints (missing required label)"
+    diagnosis = pending(reasons, topologySpreadConstraints=[spread])
+    assert "kubectl label node home zone=VALUE." in diagnosis.advice
+
+
 @pytest.mark.parametrize(
     ("reasons", "field", "advice"),
     [

@@ -161,7 +161,7 @@ def statuses(names: tuple[str, ...]) -> st.SearchStrategy[tuple[ContainerStatus,
 @functools.cache
 def pod_of(text: str) -> tuple[Pod, Manifest]:
     result = read_manifest("/m/web.yaml", text.encode(), node_name="n1")
-    pod = (*result.pods, result.candidate)[0]
+    pod = result.pods[0]
     assert pod is not None
     status = ManifestStatus(state=ManifestState.ACCEPTED, places=result.places)
     manifest = Manifest(

@@ -8,8 +8,8 @@ from podtui.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSe
 from podtui.api.selectors import label_text, selector_text
 from podtui.api.times import since
 from podtui.api.v1 import ReplicationController
+from podtui.manifest.strategies import apps
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import apps
 from podtui.server.resources.table import (
     AGE,
     CONTAINERS,

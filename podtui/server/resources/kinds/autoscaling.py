@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from podtui.api.autoscaling import HorizontalPodAutoscaler, MetricSpec, MetricStatus
 from podtui.api.times import since
+from podtui.manifest.strategies import autoscaling
+from podtui.server.encoding.decoding import Tree
+from podtui.server.resources import autoscaling_v1
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import autoscaling
 from podtui.server.resources.table import (
     AGE,
     NAME,
@@ -72,29 +75,42 @@ def _metric(spec: MetricSpec, status: MetricStatus | None) -> str:
     return f"{named}{shown}/{'<auto>' if wanted is None else f'{wanted}%'}"
 
 
-AUTOSCALERS = Resource(
-    api_version=autoscaling.API_VERSION,
-    plural="horizontalpodautoscalers",
-    singular="horizontalpodautoscaler",
-    kind="HorizontalPodAutoscaler",
-    namespaced=True,
-    columns=Columns(
-        (
-            NAME,
-            TableColumn("Reference", "Workload that is scaled."),
-            TableColumn("Targets", "Current values of the metrics, and their targets."),
-            TableColumn("MinPods", "Smallest number of pods."),
-            TableColumn("MaxPods", "Largest number of pods."),
-            TableColumn("Replicas", "Current number of pods."),
-            AGE,
-        ),
-        _autoscaler,
+def _autoscalers(
+    api_version: str,
+    to_wire: Callable[[HorizontalPodAutoscaler], Tree],
+    from_wire: Callable[[Tree], Tree] | None = None,
+) -> Resource[HorizontalPodAutoscaler]:
+    return Resource(
+        api_version=api_version,
+        plural="horizontalpodautoscalers",
+        singular="horizontalpodautoscaler",
+        kind="HorizontalPodAutoscaler",
+        namespaced=True,
+        columns=_COLUMNS,
+        short_names=("hpa",),
+        categories=("all",),
+        subresources={"status": ("get", "patch", "update")},
+        record="horizontalpodautoscalers",
+        strategy=autoscaling.AUTOSCALERS,
+        updates={"status": autoscaling.AUTOSCALER_STATUS},
+        to_wire=to_wire,
+        from_wire=from_wire,
+    )
+
+
+_COLUMNS = Columns(
+    (
+        NAME,
+        TableColumn("Reference", "Workload that is scaled."),
+        TableColumn("Targets", "Current values of the metrics, and their targets."),
+        TableColumn("MinPods", "Smallest number of pods."),
+        TableColumn("MaxPods", "Largest number of pods."),
+        TableColumn("Replicas", "Current number of pods."),
+        AGE,
     ),
-    short_names=("hpa",),
-    categories=("all",),
-    subresources={"status": ("get", "patch", "update")},
-    record="horizontalpodautoscalers",
-    strategy=autoscaling.AUTOSCALERS,
-    updates={"status": autoscaling.AUTOSCALER_STATUS},
-    to_wire=autoscaling.to_wire,
+    _autoscaler,
+)
+AUTOSCALERS = _autoscalers(autoscaling.API_VERSION, autoscaling.to_wire)
+AUTOSCALERS_V1 = _autoscalers(
+    autoscaling_v1.API_VERSION, autoscaling_v1.to_v1, autoscaling_v1.from_v1
 )

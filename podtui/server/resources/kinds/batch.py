@@ -7,8 +7,8 @@ from datetime import datetime
 from podtui.api.batch import CronJob, Job
 from podtui.api.selectors import selector_text
 from podtui.api.times import parse_time, short_duration, since
+from podtui.manifest.strategies import batch
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import batch
 from podtui.server.resources.table import (
     AGE,
     CONTAINERS,

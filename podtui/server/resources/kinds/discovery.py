@@ -6,8 +6,8 @@ from datetime import datetime
 
 from podtui.api.discovery import EndpointSlice
 from podtui.api.times import since
+from podtui.manifest.strategies import discovery
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import discovery
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn, listed
 
 _MOST = 3

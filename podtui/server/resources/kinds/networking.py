@@ -7,9 +7,9 @@ from datetime import datetime
 from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
 from podtui.api.selectors import selector_text
 from podtui.api.times import since
+from podtui.manifest.strategies import networking
 from podtui.manifest.validation.ingresses import DEFAULT_CLASS
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import networking
 from podtui.server.resources.table import AGE, NAME, NONE, Cell, Columns, TableColumn
 
 _MOST_HOSTS = 3

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.times import since
+from podtui.manifest.strategies import policy
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import policy
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 
 

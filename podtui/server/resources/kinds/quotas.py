@@ -6,8 +6,8 @@ from datetime import datetime
 
 from podtui.api.times import since
 from podtui.api.v1 import LimitRange, ResourceQuota
+from podtui.manifest.strategies import quotas
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import quotas
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 
 

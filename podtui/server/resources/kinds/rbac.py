@@ -9,9 +9,9 @@ import msgspec
 
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.times import since
+from podtui.manifest.strategies import rbac
 from podtui.server.encoding.decoding import Tree
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import rbac
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 
 _VERSION: Final = "rbac.authorization.k8s.io/v1"

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from podtui.api.selectors import label_text
 from podtui.api.v1 import ReplicationController
+from podtui.manifest.strategies import replication_controllers
 from podtui.server.resources.kinds.apps import REPLICA_COLUMNS, STATUS_VERBS, replica_counts
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import replication_controllers
 from podtui.server.resources.table import Cell, Columns, container_names
 
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from podtui.api.scheduling import PriorityClass
 from podtui.api.times import since
+from podtui.manifest.strategies import scheduling
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import scheduling
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from podtui.api.selectors import selector_text
 from podtui.api.times import since
 from podtui.api.v1 import Endpoints, LabelSelector, Service, ServicePort
+from podtui.manifest.strategies import services
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import services
 from podtui.server.resources.table import (
     AGE,
     NAME,
@@ -103,7 +103,10 @@ SERVICES = Resource(
     short_names=("svc",),
     categories=("all",),
     fields=("spec.clusterIP", "spec.type"),
-    subresources={"status": ("get", "patch", "update")},
+    subresources={
+        "proxy": ("create", "delete", "get", "patch", "update"),
+        "status": ("get", "patch", "update"),
+    },
     record="services",
     strategy=services.SERVICES,
     updates={"status": services.SERVICE_STATUS},

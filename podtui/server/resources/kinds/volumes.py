@@ -9,10 +9,10 @@ from typing import Final
 from podtui.api.storage import StorageClass
 from podtui.api.times import since
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim
+from podtui.manifest.strategies import volumes
 from podtui.manifest.validation.storage_classes import is_default_class
 from podtui.manifest.validation.volume_claims import class_of_claim, class_of_volume
 from podtui.server.resources.resource import Resource
-from podtui.server.resources.strategies import volumes
 from podtui.server.resources.table import AGE, NAME, Cell, Columns, TableColumn
 
 _SHORT_MODES: Final = {

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.client.any_kind import ServedKind
 from podtui.errors import UsageError
 from podtui.explain.places import find_pod_field
 from podtui.tui.commands.agent_supervisor import AgentSupervisor
@@ -22,7 +23,6 @@ from podtui.tui.screens.live_screen import LiveScreen, ask_filter, filter_error
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
-from podtui.tui.screens.main.namespace_choice import NamespaceChoice
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.screens.main.screen_memory import (
@@ -32,11 +32,15 @@ from podtui.tui.screens.main.screen_memory import (
     recalled_view,
 )
 from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.object_why_screen import ObjectWhyScreen
+from podtui.tui.screens.objects.kind_screen import KindScreen
+from podtui.tui.screens.objects.kinds_screen import KindsScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.header import header, status_line
+from podtui.tui.views.namespaces import NamespaceChoice
 from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, line_width
@@ -48,6 +52,7 @@ from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
+from podtui.why.inventory import find_noun, nearest_noun
 
 SAVE_DELAY_SECONDS: Final = 1.0
 """Seconds after a change of sizes or columns until it is saved."""
@@ -55,6 +60,8 @@ SAVE_DELAY_SECONDS: Final = 1.0
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
 KEPT_VIEWS: Final = 50
+_OWN_VIEWS: Final = {"pods": "pods", "nodes": "node", "events": "events"}
+"""The commands of the kinds that the main screen shows."""
 
 
 class MainHost(Protocol):
@@ -557,12 +564,53 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.action_pane("node")
         self.session.push(NodeScreen(tab, query, self.pods.table.cursor_key))
 
+    def action_kinds(self) -> None:
+        """Open the list of all kinds of objects."""
+        self.session.push(KindsScreen(self.pods.scope, self._open_kind))
+
+    def action_kind(self, name: str, text: str = "") -> None:
+        """Open the list of the objects of a kind, filtered by ``text``."""
+        kind = self.session.model.kind_named(name)
+        if kind is not None:
+            self._open_kind(kind, text)
+
+    def _open_kind(self, kind: ServedKind, text: str = "") -> None:
+        own = _OWN_VIEWS.get(kind.qualified_name)
+        if own is None:
+            scope = self.pods.scope
+            self.session.push(KindScreen(kind, text, scope, self._show_namespace))
+            return
+        self.session.app.pop_screen()
+        self._host.run_command(own)
+
     def action_explain(self, field: str = "") -> None:
         """Show the documentation of a manifest field, by default of the Pod itself."""
         try:
             self.session.push(ExplainScreen(find_pod_field(field)))
         except UsageError as error:
             self.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
+
+    def action_why_object(self, text: str = "") -> None:
+        """Explain an object that is named as in kubectl (``deploy/web``, ``deploy web``); without a
+        name, the pod or file under the cursor."""
+        words = text.replace("/", " ", 1).split()
+        noun = find_noun(words[0]) if words else None
+        if not words:
+            self.action_why()
+        elif noun is None or len(words) != 2:
+            near = nearest_noun(words[0])
+            hint = f"; did you mean {near}?" if noun is None and near else ""
+            why = f"KIND/NAME is expected, such as deploy/web{hint}"
+            self.notify(clean(why), title="Why", severity="warning", markup=False)
+        elif noun.struct is Pod:
+            pods = [p for p in self.session.model.pods.values() if p.metadata.name == words[1]]
+            if pods:
+                self.session.push(WhyScreen(pods[-1]))
+            else:
+                text = f"there is no pod named {words[1]}"
+                self.notify(clean(text), title="Why", severity="warning", markup=False)
+        else:
+            self.session.push(ObjectWhyScreen(noun, words[1], self.session.model.namespace or ""))
 
     def action_tree(self, text: str = "") -> None:
         """Open the tree of pods, filtered by ``text``."""

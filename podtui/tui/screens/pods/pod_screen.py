@@ -5,7 +5,7 @@ usage.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar, Final
 
@@ -31,7 +31,6 @@ from podtui.client.protocol import Client
 from podtui.errors import ApiError, PodtuiError
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
-from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.pods.tabs import (
     PodEvents,
@@ -40,7 +39,8 @@ from podtui.tui.screens.pods.tabs import (
     TimelineView,
     YamlView,
 )
-from podtui.tui.screens.tab_bar import TabBar, next_tab
+from podtui.tui.screens.tab_bar import TabBar
+from podtui.tui.screens.tabbed_screen import TabbedScreen
 from podtui.tui.screens.text_screens import EventScreen, explain_line, show_manifest
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.labels import pod_label
@@ -50,10 +50,10 @@ from podtui.tui.views.pods.resources import Used
 from podtui.tui.views.pulls import pull_of
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span
-from podtui.tui.widgets.prompt import Prompt, Purpose
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
-from podtui.tui.widgets.text_view import ManifestText, TextView
+from podtui.tui.widgets.text_view import ManifestText
 from podtui.tui.widgets.tones import LinesView
 
 POD_TABS: Final = {
@@ -144,7 +144,7 @@ LEAST_SECONDS = 0.3
 """Minimum seconds between two answers; this limits how often the screen is updated."""
 
 
-class PodScreen(ActingScreen, BackScreen):
+class PodScreen(ActingScreen, TabbedScreen):
     """Opens on ``tab``. When the manifest is edited, the screen follows the pod's replacement."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -193,6 +193,8 @@ class PodScreen(ActingScreen, BackScreen):
     """
     AUTO_FOCUS = ""
     FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"pod.explain"})
+
+    TABS: ClassVar[Mapping[str, str]] = POD_TABS
 
     def __init__(self, key: str, tab: str) -> None:
         super().__init__()
@@ -354,14 +356,8 @@ class PodScreen(ActingScreen, BackScreen):
             self.logs.choose(self.pod, at_once=True)
         self._draw(self.session.now())
         self.call_after_refresh(lambda: self._draw(self.session.now()))
-        self._body().focus()
+        self.body_of_tab().focus()
         self.refresh_bindings()
-
-    def _body(self) -> Widget:
-        return self.logs.view if self.tab == "logs" else self.query_one(f"#{self.tab}")
-
-    def action_cycle(self, step: int) -> None:
-        self.action_tab(next_tab(POD_TABS, self, self.tab, step))
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         return () if self.pod is None else (self.pod,)
@@ -385,48 +381,12 @@ class PodScreen(ActingScreen, BackScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "explain":
             return self.tab == "manifest"
-        if action == "find" and self.tab == "logs":
-            return True
-        if action == "match":
-            return not isinstance(self.find_target, Table)
         return super().check_action(action, parameters)
 
     def on_table_opened(self, message: Table.Opened) -> None:
         event = self._events.event(self.session.model)
         if event is not None:
             self.session.push(EventScreen(event))
-
-    def action_find(self) -> None:
-        if self.tab == "logs":
-            self.query_one(Prompt).ask(Purpose.SEARCH)
-            self.query_one(Hints).display = False
-        else:
-            super().action_find()
-
-    def action_match(self, step: int) -> None:
-        target = self.find_target
-        if isinstance(target, (LinesView, TextView)):
-            if step > 0:
-                target.next_match()
-            else:
-                target.previous_match()
-
-    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        if self.tab == "logs":
-            self._close_prompt()
-            self.logs.find(message.text)
-        else:
-            super().on_prompt_submitted(message)
-
-    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
-        if self.tab == "logs":
-            self._close_prompt()
-        else:
-            super().on_prompt_cancelled(message)
-
-    def _close_prompt(self) -> None:
-        super()._close_prompt()
-        self.set_focus(self._body())
 
 
 def _part(widget: Widget) -> Widget:

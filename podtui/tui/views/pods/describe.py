@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-import yaml
 
 from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.local import Manifest
@@ -34,6 +33,7 @@ from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line
 from podtui.tui.views.pods.drift import drift_lines, drifts
 from podtui.tui.views.pulls import Pull, pull_line
 from podtui.tui.views.why import titled_explanation
+from podtui.tui.views.yaml_text import yaml_text
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, wrap
 from podtui.tui.widgets.format import ago, mebibytes, millicores
 from podtui.tui.widgets.sanitize import clean
@@ -413,27 +413,9 @@ def title_of(pod: Pod, now: float) -> Line:
     )
 
 
-class _Dumper(yaml.SafeDumper):
-    """A dumper that writes multi-line strings as blocks, and no aliases."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text.strip("\n") else None
-    return cast("Any", dumper).represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
 def pod_yaml(pod: Pod, *, managed: bool = False) -> str:
     """Return the pod as YAML, without ``managedFields`` unless ``managed`` is set."""
     fields: dict[str, Any] = msgspec.to_builtins(pod)
     if not managed:
         fields.get("metadata", {}).pop("managedFields", None)
-    document = {"apiVersion": "v1", "kind": "Pod", **fields}
-    return yaml.dump(
-        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000, indent=2
-    )
+    return yaml_text({"apiVersion": "v1", "kind": "Pod", **fields})

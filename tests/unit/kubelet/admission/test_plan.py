@@ -230,12 +230,10 @@ def test_a_config_map_names_its_readers(tmp_path: Path) -> None:
 
 def test_a_removed_config_map_names_its_readers(tmp_path: Path) -> None:
     plan = planned(tmp_path, CONFIG, None, others={"pod.yaml": READER})
-    (file,) = plan.files
-    assert (file.name, file.old, file.new) == (
-        "pod.yaml",
-        ManifestState.ACCEPTED,
-        ManifestState.LAST_GOOD,
-    )
+    assert plan.files == ()
+    [item] = plan.objects
+    assert (item.kind, item.outcome) == ("ConfigMap", PlanOutcome.REMOVED)
+    assert item.readers == ("web-n1",)
 
 
 def test_the_difference_of_long_values_is_visible(tmp_path: Path) -> None:

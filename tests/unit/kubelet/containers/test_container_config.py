@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from pod_builders import GI, ctr, make_pod, node
 
 from podtui.kubelet.containers.container_config import container_config, container_hash
@@ -94,3 +95,27 @@ def test_other_fields():
     assert config(hostPID=True).pid is NamespaceMode.NODE
     limits = {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}
     assert config(ctr(resources=limits)).resources.memory == GI
+
+
+@pytest.mark.parametrize(
+    ("policy", "completes"), [("Always", False), ("OnFailure", True), ("Never", True)]
+)
+def test_the_containers_of_a_pod_that_is_not_always_restarted_complete(
+    policy: str, completes: bool
+):
+    assert config(restartPolicy=policy).completes is completes
+
+
+@pytest.mark.parametrize(("policy", "completes"), [(None, True), ("Always", False)])
+def test_init_containers_complete_unless_they_are_sidecars(policy: str | None, completes: bool):
+    init = ctr("setup") if policy is None else ctr("setup", restartPolicy=policy)
+    pod = make_pod(ctr(), init=(init,))
+    found = container_config(
+        pod,
+        pod.spec.initContainers[0],
+        ValueSources(node=node(), pod_ips=("10.0.0.7",), host_ips=("192.0.2.2",)),
+        NodeContext(),
+        image=ImageRecord(id="sha256:1"),
+        restart_count=0,
+    )
+    assert found.completes is completes

@@ -7,7 +7,7 @@ from pod_builders import ctr, make_pod
 
 from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.types import ConfigError
-from podtui.runtime.protocol import Mount
+from podtui.runtime.protocol import Mount, NfsShare
 
 READ_ONLY = ("downwardAPI", "projected", "configMap", "secret", "image")
 
@@ -117,9 +117,17 @@ def test_invalid_mounts(mount, message):
     assert refused(mount, variables={"UP": "../x", "ROOT": "/x"}) == message
 
 
+def test_an_nfs_volume():
+    nfs = {"nfs": {"server": "s", "path": "/p", "readOnly": True}}
+    (mount,) = mounts({"subPath": "a"}, volume=nfs)
+    assert mount.nfs == NfsShare(server="s", path="/p", options=("ro",))
+    assert (mount.volume, mount.host_path, mount.sub_path) == ("", "", "a")
+    assert not mount.read_only
+
+
 def test_a_volume_that_cannot_be_mounted_is_none():
-    nfs = {"nfs": {"server": "s", "path": "/p"}}
-    assert refused({}, volume=nfs) == 'cannot find volume "v" to mount into container "c"'
+    fc = {"fc": {"targetWWNs": ["w"], "lun": 0}}
+    assert refused({}, volume=fc) == 'cannot find volume "v" to mount into container "c"'
 
 
 @pytest.mark.parametrize(

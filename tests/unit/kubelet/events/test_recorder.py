@@ -114,6 +114,7 @@ def test_ten_different_messages_of_a_kind_become_one_event():
     assert twelfth is not None
     assert tenth.message == "(combined from similar events): probe failed 9"
     assert tenth.count == 1
+    assert (tenth.reportingComponent, tenth.source) == ("", found[0].source if found[0] else None)
     assert eleventh.metadata.name == twelfth.metadata.name == tenth.metadata.name
     assert eleventh.message == "(combined from similar events): probe failed 10"
     assert twelfth.count == 3

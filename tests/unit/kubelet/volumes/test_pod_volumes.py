@@ -11,13 +11,14 @@ from podtui.kubelet.types import ConfigError, NodeResources
 from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.pod_volumes import (
     HostPathCheck,
+    NfsCheck,
     VolumePlan,
     created_as,
     host_path_problem,
     plan_volumes,
     pod_volume,
 )
-from podtui.runtime.protocol import HostPathKind, PodVolume
+from podtui.runtime.protocol import HostPathKind, NfsShare, PodVolume
 
 AROUND = ValueSources(node=node(memory=4 * GI))
 
@@ -189,12 +190,18 @@ def test_a_plan_lists_volumes_to_create_check_and_refuse():
         {"name": "d", "hostPath": {"path": "/d", "type": "Directory"}},
         {"name": "c", "configMap": {"name": "none"}},
         {"name": "i", "image": {"reference": "a:1"}},
-        {"name": "n", "nfs": {"server": "s", "path": "/"}},
+        {"name": "r", "hostPath": {"path": "./html"}},
+        {"name": "n", "nfs": {"server": "s", "path": "/", "readOnly": True}},
+        {"name": "f", "fc": {"targetWWNs": ["w"], "lun": 0}},
     )
     assert [one.name for one in found.volumes] == ["e", "i"]
-    assert found.checks == (HostPathCheck("d", "/d", "Directory"),)
-    assert found.failures == {"c": 'configmap "none" not found'}
-    assert found.foreign == ("n",)
+    share = NfsShare(server="s", path="/", options=("ro",))
+    assert found.checks == (HostPathCheck("d", "/d", "Directory"), NfsCheck("n", share))
+    assert found.failures == {
+        "c": 'configmap "none" not found',
+        "r": 'the hostPath "./html" is not absolute',
+    }
+    assert found.foreign == ("f",)
 
 
 def test_unmounted_volumes_are_ignored():
@@ -234,7 +241,6 @@ FOREIGN = {
     "gcePersistentDisk": {"pdName": "d"},
     "gitRepo": {"repository": "r"},
     "iscsi": {"targetPortal": "p", "iqn": "iqn.2026-01.x:y", "lun": 0},
-    "nfs": {"server": "s", "path": "/"},
     "photonPersistentDisk": {"pdID": "d"},
     "portworxVolume": {"volumeID": "x"},
     "quobyte": {"registry": "r:1", "volume": "v"},
@@ -250,7 +256,7 @@ API_ONLY = {
     "glusterfs": {"endpoints": "e", "path": "p"},
     "persistentVolumeClaim": {"claimName": "c"},
 }
-OURS = {"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "projected", "secret"}
+OURS = {"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
 
 
 def test_every_volume_type_has_an_answer():

@@ -201,7 +201,7 @@ async def test_an_unsupported_volume_type_keeps_its_pod_waiting() -> None:
     async with world.running():
         world.add(
             pod_with(
-                volume("data", nfs={"server": "s", "path": "/"}),
+                volume("data", fc={"targetWWNs": ["w"], "lun": 0}),
                 volume("e", emptyDir={}),
                 volume("old", rbd={"monitors": ["m"], "image": "i"}),
             )
@@ -217,7 +217,7 @@ async def test_an_unsupported_volume_type_keeps_its_pod_waiting() -> None:
         assert event.count == 3, "once in each pass, ten seconds apart"
         messages = [one.message for one in await world.events("web-n1", "NotSupported")]
         assert messages == [
-            'volumes of type nfs are not supported: the pod waits for "data"',
+            'volumes of type fc are not supported: the pod waits for "data"',
             'volumes of type rbd are not supported: the pod waits for "old"',
         ]
         assert world.calls.get("run_sandbox", 0) == 0

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 from msgspec import structs
 from multidict import CIMultiDict
 from served import Served, pod, serving
 
-from podtui.api.v1 import ContainerPort, Pod
+from podtui.api.v1 import ContainerPort, Endpoints, Pod, PodIP, Service
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
 from podtui.pki.pki import Pki
@@ -361,6 +362,97 @@ async def test_a_body_that_is_cut_off_breaks_the_connection(
         with pytest.raises(aiohttp.ClientError):
             async with http.get(f"{PROXY.format('web:9000')}/") as response:
                 await response.read()
+
+
+def endpoints(**address: object) -> Endpoints:
+    target = {"kind": "Pod", "namespace": "default", "name": "web"}
+    subset = {
+        "addresses": [{"ip": "10.0.0.7", "targetRef": target, **address}],
+        "ports": [
+            {"name": "http", "port": 80},
+            {"name": "https", "port": 443},
+            {"name": "refused", "port": 1},
+        ],
+    }
+    meta = {"name": "shop", "namespace": "default"}
+    return msgspec.convert({"metadata": meta, "subsets": [subset]}, Endpoints)
+
+
+async def put_service(served: Served, item: Endpoints | None) -> None:
+    web_pod = pod("web")
+    status = structs.replace(web_pod.status, podIPs=(PodIP(ip="10.0.0.7"),))
+    await served.store.put("pods", structs.replace(web_pod, status=status))
+    ports = [{"name": "http", "port": 8000}, {"name": "https", "port": 8443}]
+    meta = {"name": "shop", "namespace": "default"}
+    service = msgspec.convert({"metadata": meta, "spec": {"ports": ports}}, Service)
+    await served.store.put("services", service)
+    if item is not None:
+        await served.store.put("endpoints", item)
+
+
+SERVICE = "/api/v1/namespaces/default/services/{}/proxy"
+
+
+@pytest.mark.parametrize(
+    "name", ["shop:http", "http:shop:http", "shop:8000", "https:shop:https", "https:shop:8443"]
+)
+async def test_a_service_is_reached_by_names_and_numbers_of_its_ports(
+    served: Served, http: aiohttp.ClientSession, name: str
+) -> None:
+    await put_service(served, endpoints())
+    async with http.post(f"{SERVICE.format(name)}/a?b=c", data=b"body") as response:
+        lines = (await response.read()).split(b"\n")
+    assert (response.status, lines[0], lines[3]) == (200, b"/a?b=c", b"body")
+    url = SERVICE.format(name)
+    async with http.get(url, allow_redirects=False) as response:
+        assert (response.status, response.headers["Location"]) == (301, f"{url}/")
+    async with http.get(f"{url}/moved?to=/there", allow_redirects=False) as response:
+        assert response.headers["Location"] == f"{url}/there"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("shop", 503, 'no endpoints available for service "shop"'),
+        ("shop:other", 503, 'no endpoints available for service "shop:other"'),
+        ("shop:9", 503, 'no service port 9 found for service "shop"'),
+        ("absent", 404, 'endpoints "absent" not found'),
+        ("absent:80", 404, 'services "absent" not found'),
+        ("a:b:c:d", 400, 'invalid service request "a:b:c:d"'),
+        (
+            "shop:refused",
+            503,
+            "error trying to reach service: dial tcp 10.0.0.7:1: connect: connection refused",
+        ),
+    ],
+)
+async def test_a_service_that_cannot_be_reached(
+    served: Served, http: aiohttp.ClientSession, name: str, code: int, message: str
+) -> None:
+    await put_service(served, endpoints())
+    async with http.get(f"{SERVICE.format(name)}/") as response:
+        status = await response.json()
+    assert (status["code"], status["message"]) == (code, message)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        msgspec.convert({"metadata": {"name": "shop", "namespace": "default"}}, Endpoints),
+        endpoints(targetRef=None),
+        endpoints(ip="10.0.0.8"),
+        endpoints(targetRef={"kind": "Pod", "namespace": "other", "name": "web"}),
+        endpoints(targetRef={"kind": "Pod", "namespace": "default", "name": "gone"}),
+    ],
+)
+async def test_only_addresses_of_pods_of_the_namespace_are_reached(
+    served: Served, http: aiohttp.ClientSession, item: Endpoints
+) -> None:
+    await put_service(served, item)
+    async with http.get(f"{SERVICE.format('shop:http')}/") as response:
+        status = await response.json()
+    assert status["code"] == 503
+    assert status["message"].startswith('no endpoints available for service "shop')
 
 
 def test_targets_are_parsed_as_by_kubernetes() -> None:

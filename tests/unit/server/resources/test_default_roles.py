@@ -17,6 +17,7 @@ from podtui.api.rbac import (
 )
 from podtui.api.v1 import LabelSelector
 from podtui.clock import SystemClock
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.manifest.validation.rbac import (
     validate_cluster_role,
     validate_cluster_role_binding,
@@ -26,7 +27,6 @@ from podtui.manifest.validation.rbac import (
 from podtui.server.auth import default_policy
 from podtui.server.auth.rbac import GROUP
 from podtui.server.resources.default_roles import DefaultRoles, reconciled_binding, reconciled_role
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store import Store, open_store
 
 CLOCK = SystemClock()

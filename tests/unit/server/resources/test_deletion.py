@@ -25,12 +25,12 @@ from podtui.api.v1 import (
 )
 from podtui.clock import SystemClock
 from podtui.errors import NotFound
+from podtui.manifest.strategies.config import CONFIG_MAPS
+from podtui.manifest.strategies.events import CORE_EVENTS
+from podtui.manifest.strategies.namespaces import NAMESPACES, new_namespace
+from podtui.manifest.strategies.pods import PODS
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.resources.deletion import delete_record, deletion, ended_by_update
-from podtui.server.resources.strategies.config import CONFIG_MAPS
-from podtui.server.resources.strategies.events import CORE_EVENTS
-from podtui.server.resources.strategies.namespaces import NAMESPACES, new_namespace
-from podtui.server.resources.strategies.pods import PODS
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,13 +15,13 @@ from podtui.api.apps import Deployment, ReplicaSet
 from podtui.api.batch import Job
 from podtui.api.v1 import ConfigMap, Namespace, ObjectMeta, OwnerReference
 from podtui.clock import SystemClock
+from podtui.manifest.strategies.apps import DEPLOYMENTS
+from podtui.manifest.strategies.config import CONFIG_MAPS
+from podtui.manifest.strategies.namespaces import NAMESPACES, new_namespace
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.namespace_care import NamespaceCare
-from podtui.server.resources.strategies.apps import DEPLOYMENTS
-from podtui.server.resources.strategies.config import CONFIG_MAPS
-from podtui.server.resources.strategies.namespaces import NAMESPACES, new_namespace
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store import Store, open_store
 from podtui.store.resources import Resource
 

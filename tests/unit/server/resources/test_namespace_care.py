@@ -14,10 +14,10 @@ from served import pod
 from podtui.api.names import CONFIG_MIRROR
 from podtui.api.v1 import ConfigMap, Lease, LeaseSpec, Namespace, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
+from podtui.manifest.strategies.namespaces import NAMESPACES
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.resources.deletion import delete_record
 from podtui.server.resources.namespace_care import PERMANENT, NamespaceCare, deletion_conditions
-from podtui.server.resources.strategies.namespaces import NAMESPACES
-from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store import Store, open_store
 
 CLOCK = SystemClock()

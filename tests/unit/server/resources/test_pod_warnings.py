@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from podtui.manifest.strategies.pods import PODS
 from podtui.manifest.warnings import pod_warnings
 from podtui.server.encoding.bodies import to_struct
-from podtui.server.resources.strategies.pods import PODS
 
 RECORDING = Path(__file__).with_name("pod_warnings.jsonl")
 CASES = [json.loads(line) for line in RECORDING.read_text().splitlines()]

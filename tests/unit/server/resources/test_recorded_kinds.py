@@ -20,10 +20,10 @@ from served import Served
 from yarl import URL
 
 from podtui.clock import SystemClock
+from podtui.manifest.strategies.networking import NO_INGRESS, NO_POLICY
+from podtui.manifest.strategies.services import NO_NAMES, NO_TRAFFIC
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
-from podtui.server.resources.strategies.networking import NO_INGRESS, NO_POLICY
-from podtui.server.resources.strategies.services import NO_NAMES, NO_TRAFFIC
 
 NAMESPACE: Final = "recorded"
 RECORDINGS = ("recorded_kinds.jsonl", "recorded_workloads.jsonl")
@@ -40,7 +40,7 @@ MARKS = (
     # Addresses and ports that no request chose.
     (r"10\.96\.[1-9]\d*\.\d+", "<address>"),
     (r":3\d{4}/", ":<port>/"),
-    (r"^\d+(s|m|h|m\d+s)$", "<age>"),
+    (r"^(\d+[smhdy])+$", "<age>"),
     (r"^(?!2026-01-01|2025-01-01)\d{4}-\d\d-\d\dT\S*Z$", "<time>"),
 )
 CHOSEN_PORTS = range(30000, 30086)

@@ -13,9 +13,9 @@ import pytest
 from served import Served
 
 from podtui.api.v1 import ObjectMeta, Service, ServicePort, ServiceSpec
+from podtui.manifest.strategies.services import NO_NAMES, NO_TRAFFIC, SERVICES
 from podtui.server.resources.kubernetes_service import kubernetes_service
 from podtui.server.resources.service_addresses import ADDRESSES, NODE_PORTS, Allocation
-from podtui.server.resources.strategies.services import NO_NAMES, NO_TRAFFIC, SERVICES
 from podtui.server.status import StatusError
 from podtui.store.protocol import RecordList
 from podtui.store.resources import Resource

@@ -14,8 +14,8 @@ from podtui.api.names import CONFIG_MIRROR, MANIFEST_PATH
 from podtui.api.v1 import ResourceRequirements
 from podtui.clock import SystemClock
 from podtui.errors import PodtuiError
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.server.resources.namespace_care import NamespaceCare
-from podtui.server.resources.strategies.strategy import with_meta
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -33,12 +33,18 @@ async def test_aggregated(version: str, http: aiohttp.ClientSession) -> None:
             document = json.loads(await response.read())
         assert document["apiVersion"] == f"apidiscovery.k8s.io/{version}"
         for group in document["items"]:
-            [served] = group["versions"]
-            resources = served["resources"]
-            found[group["metadata"].get("name", "")] = {item["resource"] for item in resources}
-    served = {(g.group, r.plural) for g in catalog.group_versions() for r in g.resources}
+            for served in group["versions"]:
+                name = f"{group['metadata'].get('name', '')}/{served['version']}".lstrip("/")
+                found[name] = {item["resource"] for item in served["resources"]}
+    served = {(g.api_version, r.plural) for g in catalog.group_versions() for r in g.resources}
     assert {(group, name) for group, names in found.items() for name in names} == served
-    assert {("", "pods"), ("podtui.dev", "manifests"), ("metrics.k8s.io", "nodes")} <= served
+    assert {
+        ("v1", "pods"),
+        ("podtui.dev/v1alpha1", "manifests"),
+        ("metrics.k8s.io/v1beta1", "nodes"),
+        ("autoscaling/v1", "horizontalpodautoscalers"),
+        ("autoscaling/v2", "horizontalpodautoscalers"),
+    } <= served
     # Clients do not keep a group without resources, and ask for all of them each time.
     assert all(found.values())
 
@@ -58,7 +64,7 @@ async def test_clients_keep_the_aggregated_form_by_its_tag(http: aiohttp.ClientS
 async def test_plain_lists_lead_to_every_resource(http: aiohttp.ClientSession) -> None:
     assert (await (await http.get("/api")).json())["versions"] == ["v1"]
     groups = (await (await http.get("/apis")).json())["groups"]
-    roots = ["/api/v1", *(f"/apis/{g['preferredVersion']['groupVersion']}" for g in groups)]
+    roots = ["/api/v1", *(f"/apis/{v['groupVersion']}" for g in groups for v in g["versions"])]
     listed = 0
     for root in roots:
         document = await (await http.get(root)).json()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from podtui.tui.screens.main.namespace_choice import NamespaceChoice
+from podtui.tui.views.namespaces import NamespaceChoice
 from podtui.tui.widgets.cells import Line
 
 CHOICE = NamespaceChoice({"shop": 1, "default": 12}, 13)

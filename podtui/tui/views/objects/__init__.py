@@ -1,0 +1,1 @@
+"""Rows and texts of objects of any kind."""
