@@ -23,7 +23,7 @@ kubeletStrict: {strict}
 clusterDNS: [10.96.0.10]
 fileCheckFrequency: 20s
 """
-START_SECONDS: Final = 30.0
+START_SECONDS: Final = 120.0
 DOWN_SECONDS: Final = 90.0
 
 

@@ -406,7 +406,7 @@ FAULTS: Final = (
         unit="kills",
         run=roll_out,
         full=200,
-        short=10,
+        short=4,
         seconds=1200,
         checked="at every moment, by the API and by the engine: no pod more or fewer than"
         " maxSurge and maxUnavailable allow, one pod of an ordinal, an ordered StatefulSet starts"
