@@ -28,6 +28,7 @@ from podtui.api.v1 import (
     PodStatus,
     ResourceRequirements,
     Taint,
+    TopologySpreadConstraint,
     Volume,
 )
 from podtui.why import Diagnosis, Facts, Health, Kind, diagnose
@@ -121,10 +122,9 @@ def test_a_port_names_its_holder() -> None:
 
 
 def test_a_node_without_the_label_of_a_spread_constraint_is_to_be_labelled() -> None:
-    spread = {
-        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {},
-    }  # fmt: skip
+    spread = TopologySpreadConstraint(
+        maxSkew=1, topologyKey="zone", whenUnsatisfiable="DoNotSchedule"
+    )
     reasons = "1 node(s) didn't match pod topology spread constraints (missing required label)"
     diagnosis = pending(reasons, topologySpreadConstraints=[spread])
     assert "kubectl label node home zone=VALUE." in diagnosis.advice
