@@ -40,7 +40,8 @@ it asks for run or have completed; an app, if all its workloads have. A CronJob 
 Versions of one object in several files of an app are one workload.
 
 Apps are complete if they contain the ConfigMaps, Secrets, claims, volumes, classes and service
-accounts that they refer to, and need no devices and no storage of other machines. The others also
+accounts that they refer to, and need no devices, no storage of other machines, no second node and
+no values for placeholders (`PROJECT_ID` in the name of an image). The others also
 count as started only if all their pods run. The last column counts their workloads again after the
 missing objects have been created, with any values; devices and storage are not simulated."""
 

@@ -28,6 +28,7 @@ from podtui.manifest.document import (
 )
 from podtui.manifest.kinds import Kind
 from podtui.manifest.problems import validation_problems, without_consequences
+from podtui.manifest.validation.errors import FieldError
 from podtui.manifest.validation.formats import path_segment
 from podtui.manifest.validation.metadata import object_meta
 from podtui.manifest.validation.objects import validate_config_map, validate_secret
@@ -166,6 +167,12 @@ def read_object(document: Document, kind: Kind) -> tuple[FolderDocument | None, 
     return FolderDocument(item, stated, places, position), problems
 
 
+def _is_allocated(error: FieldError, kind: Kind) -> bool:
+    """Return whether the API server fills in the required field, before it checks the object."""
+    port = kind.struct is v1.Service and error.path == "spec.healthCheckNodePort"
+    return port and error.type == "FieldValueRequired"
+
+
 def _generated_name() -> Problem:
     return Problem(
         code="FieldValueForbidden",
@@ -189,7 +196,7 @@ def _item(
     errors = [*strategy.tree_errors(tree)]
     stated = msgspec.convert(tree, kind.struct)
     item = strategy.prepare_create(stated)
-    errors += strategy.validate_create(item)
+    errors += (e for e in strategy.validate_create(item) if not _is_allocated(e, kind))
     errors += object_meta(
         item.metadata, "metadata", namespaced=kind.namespaced, name_rule=path_segment
     )

@@ -232,6 +232,18 @@ def test_under_strict_only_the_first_document_counts() -> None:
     assert "static pods may not reference configmaps" in result.diagnostics[0].message
 
 
+def test_what_the_api_server_allocates_is_not_required() -> None:
+    service = """\
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 80}]}
+"""
+    headless = "apiVersion: v1\nkind: Service\nmetadata: {name: db}\nspec: {clusterIP: None}\n"
+    for text in (service, headless):
+        assert [d for d in read(text).diagnostics if d.severity is Severity.ERROR] == []
+
+
 def test_a_list_of_one_kind_is_read_if_its_items_name_their_kinds() -> None:
     text = as_list(CONFIG).replace("kind: List", "kind: ConfigMapList")
     assert [item.metadata.name for item in read(text).objects] == ["c"]
