@@ -23,7 +23,7 @@ PODS_OF: Final = frozenset({
 _GROUPS: Final = frozenset({"v1", "apps", "batch", "extensions"})
 _RENDER_SECONDS: Final = 60
 _DOWNLOADED: Final = Path(__file__).resolve().parent.parent / ".cache" / "kubectl"
-"""Where ``make kubectl`` puts its versions."""
+"""The folder of the versions that ``make kubectl`` downloads."""
 RENDERED: Final = "rendered.yaml"
 
 
@@ -55,7 +55,7 @@ class App:
 
 @dataclass(slots=True)
 class Skipped:
-    """What is no app: templates of other programs, kustomizations without a base."""
+    """Folders that are no apps: templates of other programs, and kustomizations without a base."""
 
     templates: list[str] = field(default_factory=list[str])
     kustomizations: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -87,12 +87,12 @@ def apps_below(root: Path, skipped: Skipped) -> Iterator[App]:
 def parts_of_kustomizations(root: Path) -> frozenset[Path]:
     """Return the files that a kustomization patches with or configures: no manifests by
     themselves."""
-    found = set[Path]()
+    parts = set[Path]()
     for name in KUSTOMIZATIONS:
         for path in root.rglob(name):
             for document in _documents(path.read_bytes()) or []:
-                found |= {(path.parent / part).resolve() for part in _parts(document)}
-    return frozenset(found)
+                parts |= {(path.parent / part).resolve() for part in _parts(document)}
+    return frozenset(parts)
 
 
 def _parts(kustomization: Map) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What an app needs and does not contain: objects, devices, classes, storage elsewhere. Pure."""
+"""The needs of an app that it does not contain: objects, devices, classes, storage elsewhere."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CREATED: Final = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What an app needs and does not contain: ``objects`` with the keys that it reads, and
+    """The needs of an app that it does not contain: ``objects`` with the keys that it reads, and
     ``machine``: devices, and storage of other machines, in plain words."""
 
     objects: Mapping[Reference, frozenset[str]]

@@ -41,7 +41,7 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What matters of an object in the API. ``file`` is the file that it came from, and ``fields``
+    """The state of an object in the API. ``file`` is the file that it came from, and ``fields``
     are those that the folder manages; None if it manages none."""
 
     uid: str
@@ -52,7 +52,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was applied last: the configuration, the object's UID, and the fields managed then."""
+    """The last write: the configuration, the object's UID, and the fields managed then."""
 
     configuration: Mapping[str, Any]
     uid: str

@@ -97,7 +97,7 @@ class ManifestSpec(Struct, frozen=True, kw_only=True):
 
 
 class DocumentOutcome(StrEnum):
-    """What becomes of a document of a file."""
+    """The outcome of a document of a file."""
 
     RUNS = "Runs"
     """A static pod."""

@@ -98,7 +98,7 @@ def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck
     active = [p for p in on.active if (p.metadata.namespace, p.metadata.name) not in coming]
     tried: list[FileCheck] = []
     for result in results:
-        found = list(result.diagnostics)
+        diagnostics = list(result.diagnostics)
         for pod in result.pods if result.state is ManifestState.ACCEPTED else ():
             verdict = admit(pod, on.node, active)
             if verdict.admitted:
@@ -113,8 +113,8 @@ def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck
                 f" {lacking_text(verdict.lacks) or verdict.message}",
                 fix="lower the requests, or run it on a larger node" if verdict.lacks else "",
             )
-            found.append(problem)
-        tried.append(replace(result, diagnostics=tuple(found)))
+            diagnostics.append(problem)
+        tried.append(replace(result, diagnostics=tuple(diagnostics)))
     return tried
 
 

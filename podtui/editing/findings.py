@@ -26,5 +26,5 @@ def is_better(
     kind is no finding about the text."""
     left = Counter(map(kind_of, before))
     left.subtract(map(kind_of, resolved))
-    found = Counter(kind_of(finding) for finding in after if finding.code != _NOT_ENFORCED)
-    return all(count <= left[kind] for kind, count in found.items())
+    counts = Counter(kind_of(finding) for finding in after if finding.code != _NOT_ENFORCED)
+    return all(count <= left[kind] for kind, count in counts.items())

@@ -383,8 +383,8 @@ def _item_of(document: Document) -> ManifestObject:
     line, _ = document.position(()) or (1, 1)
 
     def text(holder: dict[str, Any], name: str) -> str:
-        found: object = holder.get(name)
-        return printable(found, 253) if isinstance(found, str) else ""
+        stated: object = holder.get(name)
+        return printable(stated, 253) if isinstance(stated, str) else ""
 
     return ManifestObject(
         apiVersion=text(tree, "apiVersion"),

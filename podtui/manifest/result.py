@@ -199,5 +199,5 @@ def kept_immutable(old: Iterable[FolderDocument], result: ReadResult, path: str)
 
 def refused(result: ReadResult, errors: Iterable[Diagnostic]) -> ReadResult:
     """Return the result of a file that cannot be used for further reasons."""
-    found = (*result.diagnostics, *errors)
-    return replace(result, pods=(), documents=(), diagnostics=found)
+    findings = (*result.diagnostics, *errors)
+    return replace(result, pods=(), documents=(), diagnostics=findings)

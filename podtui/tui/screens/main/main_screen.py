@@ -593,21 +593,21 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_why_object(self, text: str = "") -> None:
         """Explain an object that is named as in kubectl (``deploy/web``, ``deploy web``); without a
         name, the pod or file under the cursor."""
-        words = text.replace("/", " ", 1).split()
-        noun = find_noun(words[0]) if words else None
-        if not words:
+        parts = text.replace("/", " ", 1).split()
+        noun = find_noun(parts[0]) if parts else None
+        if not parts:
             self.action_why()
-        elif noun is None or len(words) != 2:
-            near = nearest_noun(words[0])
+        elif noun is None or len(parts) != 2:
+            near = nearest_noun(parts[0])
             hint = f"; did you mean {near}?" if noun is None and near else ""
             why = f"KIND/NAME is expected, such as deploy/web{hint}"
             self.notify(clean(why), title="Why", severity="warning", markup=False)
         elif noun.struct is Pod:
-            pods = [p for p in self.session.model.pods.values() if p.metadata.name == words[1]]
+            pods = [p for p in self.session.model.pods.values() if p.metadata.name == parts[1]]
             if pods:
                 self.session.push(WhyScreen(pods[-1]))
             else:
-                text = f"there is no pod named {words[1]}"
+                text = f"there is no pod named {parts[1]}"
                 self.notify(clean(text), title="Why", severity="warning", markup=False)
         else:
             self.session.push(ObjectWhyScreen(noun, words[1], self.session.model.namespace or ""))

@@ -163,12 +163,12 @@ def revisions(item: AnyObject, history: Iterable[AnyObject]) -> list[Revision]:
     owned = owned_by(item.metadata, history)
     if item.content.get("kind") == "Deployment":
         number = item.metadata.annotations.get(_REVISION, "")
-        found = [revision for each in owned if (revision := _of_replica_set(each, number))]
+        listed = [revision for each in owned if (revision := _of_replica_set(each, number))]
     else:
         last = max((_number(each) for each in owned), default=0)
         update = status_of(item).get("updateRevision")
-        found = [_of_controller_revision(each, last, update) for each in owned]
-    return sorted(found, key=lambda revision: -revision.number)
+        listed = [_of_controller_revision(each, last, update) for each in owned]
+    return sorted(listed, key=lambda revision: -revision.number)
 
 
 def _of_replica_set(item: AnyObject, current: str) -> Revision | None:
