@@ -47,7 +47,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources of explanations for what does not start: the files of the folder, the diagnoses of
+    """The sources of explanations for failed starts: the files of the folder, the diagnoses of
     ``podtui why``, and events."""
 
     files: Sequence[Map]

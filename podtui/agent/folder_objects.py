@@ -92,7 +92,7 @@ class FolderObjects:
         self._refused: dict[str, tuple[tuple[FolderDocument, ...], float]] = {}
         """The documents of each file that the API refused, and when they are tried again."""
         self._reverts: dict[Claim, tuple[int, float]] = {}
-        """The number of times that each object was restored in a row, and the time of the last one."""
+        """The number of times each object was restored in a row, and the time of the last one."""
 
     async def snapshots(self) -> AsyncGenerator[Folder]:
         """Yield each snapshot of the folder as soon as its objects are applied. A snapshot with a

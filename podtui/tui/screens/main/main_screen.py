@@ -610,7 +610,7 @@ class MainScreen(ActingScreen, PromptedScreen):
                 text = f"there is no pod named {parts[1]}"
                 self.notify(clean(text), title="Why", severity="warning", markup=False)
         else:
-            self.session.push(ObjectWhyScreen(noun, words[1], self.session.model.namespace or ""))
+            self.session.push(ObjectWhyScreen(noun, parts[1], self.session.model.namespace or ""))
 
     def action_tree(self, text: str = "") -> None:
         """Open the tree of pods, filtered by ``text``."""
