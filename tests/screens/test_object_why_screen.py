@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui_app import notified, running, wait_for
 from tui_records import texts
 from tui_scene import FakeClient, node
-from why_objects import crashing_pod, make, ready_pod, template, unschedulable_pod
+from why_objects import failing_deployment, unschedulable_pod
 
 from podtui.client.any_kind import ServedKind
 from podtui.client.protocol import Synced
@@ -18,14 +18,13 @@ from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
 
-LABELS = {"app": "web"}
 NO_NODE = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
 
 
 class Client(FakeClient):
     """Records patches."""
 
-    def __init__(self, pods: list[Any], *objects: Any) -> None:
+    def __init__(self, pods: list[Any], objects: Sequence[Any] = ()) -> None:
         super().__init__()
         self.patches: list[tuple[str, str, Any]] = []
         self.fill(pods, (), (), (node(),))
@@ -39,24 +38,7 @@ class Client(FakeClient):
 
 
 def scene() -> Client:
-    """A Deployment with a ready and a crashing pod, a Service, and a claim with its volume."""
-    counts = {"replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}
-    deployment = make("Deployment", "web", spec={"replicas": 2, "template": template(LABELS)},
-                      status=counts)  # fmt: skip
-    replica_set = make("ReplicaSet", "web-1", owner=deployment,
-                       spec={"replicas": 2, "template": template()},
-                       status={"replicas": 2, "availableReplicas": 1})  # fmt: skip
-    uses = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
-    return Client(
-        [ready_pod("web-1-a", replica_set, labels=LABELS, spec=uses),
-         crashing_pod("web-1-b", replica_set, labels=LABELS)],
-        deployment, replica_set,
-        make("Service", "web", spec={"selector": LABELS, "ports": [{"port": 80}]}),
-        make("PersistentVolumeClaim", "data", spec={"volumeName": "v1"},
-             status={"phase": "Bound", "capacity": {"storage": "1Gi"}}),
-        make("PersistentVolume", "v1", status={"phase": "Bound"}, spec={
-            "claimRef": {"namespace": "default", "name": "data"}, "hostPath": {"path": "/srv/v1"}}),
-    )  # fmt: skip
+    return Client(*failing_deployment())
 
 
 def shown(screen: Any) -> str:

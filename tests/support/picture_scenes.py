@@ -24,9 +24,10 @@ from textual.command import CommandPalette
 from textual.screen import Screen
 from tree_scene import rich
 from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests, node, usage
+from why_objects import failing_deployment
 
 from podtui.api.v1 import Pod
-from podtui.client.protocol import CLUSTER, Server
+from podtui.client.protocol import CLUSTER, Server, Synced
 from podtui.tui.commands import (
     copy_files,
     custom_runner,
@@ -50,6 +51,7 @@ from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.menu import Menu
 from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.objects.kind_screen import KindScreen
 from podtui.tui.screens.objects.kinds_screen import KindsScreen
 from podtui.tui.screens.objects.object_screen import ObjectScreen, ValueScreen
@@ -129,6 +131,15 @@ def with_objects() -> FakeClient:
     client.served = served()
     pods = tuple(owned(pod) for pod in gallery()[:2])
     client.fill((*pods, *gallery()[2:]), (rollout_event(),), manifests(), (node(),))
+    return client
+
+
+def with_failing_deployment() -> FakeClient:
+    client = FakeClient()
+    pods, items = failing_deployment()
+    client.fill(pods, (), (), (node(),))
+    for item in items:
+        client.send(type(item), Synced((item,)))
     return client
 
 
@@ -234,6 +245,8 @@ FULL_SCREENS: Final = {
                       opens=over(lambda: WhyScreen(None, "hello.yaml"))),
     "why-fix": key(WhyScreen, "Double the memory", "X", select="uid-hungry", size=SMALL,
                    client=with_oom_killed_pod),
+    "why-object": Scene(shows=ObjectWhyScreen, text="code 3", select="", size=SMALL,
+                        client=with_failing_deployment, opens=typed("why deploy/web")),
     "manifest": key(ManifestScreen, "imago", "1", "g", "enter", size=SMALL),
     "event": key(EventScreen, "Source", "2", "enter"),
     "tree": Scene(shows=TreeScreen, text="shop", select="", client=with_shop, size=SMALL,

@@ -117,6 +117,30 @@ def _pod(
     )  # fmt: skip
 
 
+def failing_deployment() -> tuple[list[Any], list[Any]]:
+    """Return the pods, one ready and one crashing, and a Deployment, a Service and a claim."""
+    labels = {"app": "web"}
+    counts = {"replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}
+    deployment = make("Deployment", "web", spec={"replicas": 2, "template": template(labels)},
+                      status=counts)  # fmt: skip
+    replica_set = make("ReplicaSet", "web-1", owner=deployment,
+                       spec={"replicas": 2, "template": template()},
+                       status={"replicas": 2, "availableReplicas": 1})  # fmt: skip
+    uses = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    pods = [
+        ready_pod("web-1-a", replica_set, labels=labels, spec=uses),
+        crashing_pod("web-1-b", replica_set, labels=labels),
+    ]
+    return pods, [
+        deployment, replica_set,
+        make("Service", "web", spec={"selector": labels, "ports": [{"port": 80}]}),
+        make("PersistentVolumeClaim", "data", spec={"volumeName": "v1"},
+             status={"phase": "Bound", "capacity": {"storage": "1Gi"}}),
+        make("PersistentVolume", "v1", status={"phase": "Bound"}, spec={
+            "claimRef": {"namespace": "default", "name": "data"}, "hostPath": {"path": "/srv/v1"}}),
+    ]  # fmt: skip
+
+
 def event(about: Any, reason: str, message: str, *, at: str = NOW_TEXT, kind: str = "Warning"
           ) -> Any:  # fmt: skip
     meta = about.metadata
