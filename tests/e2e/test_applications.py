@@ -182,7 +182,7 @@ def test_a_kopf_operator_on_this_machine(agent: KubectlAgent) -> None:
         agent.until(lambda: not documents(agent, "deployments,pods"), 120)
     finally:
         operator.terminate()
-        operator.wait(60)
+        operator.wait(120)
     assert "Traceback" not in log.read_text()
     agent.out("delete", "configmap", "home-was-here")
 

@@ -201,7 +201,7 @@ def test_the_screen_shows_a_cluster(machine: Machine, cluster_front: Front) -> N
     terminal.keys("Enter")
     terminal.wait_for(r"Switch to a context")
     terminal.keys("Enter")
-    terminal.wait_for(r"cluster ● other", 60)
+    terminal.wait_for(r"cluster ● other")
     terminal.type("q")
     terminal.wait_for(r"Pane is dead")
     assert "No agent" not in terminal.screen()
@@ -216,7 +216,7 @@ def test_commands_and_kubectl_agree(machine: Machine, cluster_front: Front, tmp_
         done = machine.run("status", *given)
         return done.returncode == 0 and "Running" in done.stdout
 
-    wait_until(running, "a pod that runs", 60)
+    wait_until(running, "a pod that runs")
     table = machine.run("status", *given)
     assert "NAMESPACE" in table.stdout
     assert "batch" in table.stdout
@@ -235,7 +235,7 @@ def test_commands_and_kubectl_agree(machine: Machine, cluster_front: Front, tmp_
         why = machine.run("why", *given, "-n", "batch")
         return why.returncode == 1 and "job-" in why.stdout and "3" in why.stdout
 
-    wait_until(is_reported, "why the job does not run", 60)
+    wait_until(is_reported, "why the job does not run")
     wrong = machine.run("status", *given, "--context", "nowhere")
     assert wrong.returncode == 2
     assert "context 'nowhere' does not exist; available: other, prod" in wrong.stderr

@@ -190,7 +190,7 @@ def _edit_and_kill(machine: Machine, agent: Agent) -> dict[str, dict[str, object
     before = containers(machine.root, running=True)
     agent.kill()
     agent.start()
-    wait_until(lambda: settled(agent, wanted), "the same after a restart", 60)
+    wait_until(lambda: settled(agent, wanted), "the same after a restart")
     assert containers(machine.root, running=True) == before
     pods = agent.pods()
     assert pods is not None

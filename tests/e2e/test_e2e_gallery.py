@@ -475,7 +475,7 @@ def test_fixing_a_manifest_starts_its_pod(gallery: Gallery) -> None:
 def test_an_emptied_folder_removes_all_pods(gallery: Gallery) -> None:
     for path in gallery.machine.folder.glob("*.yaml"):
         path.unlink()
-    wait_until(lambda: not gallery.pods(), "no pod is left", 60)
+    wait_until(lambda: not gallery.pods(), "no pod is left")
     wait_until(lambda: not gallery.containers(), "no container is left", 30)
     wait_until(lambda: not gallery.volumes(), "no volume is left", 30)
     assert not gallery.pods()

@@ -233,7 +233,7 @@ def test_find_explain_fix_save_delete_undo(
 ) -> None:
     terminal, path = journey, workshop.folder / "worker.yaml"
     hand: UserActions = hands(terminal)
-    shown = terminal.wait_for(LOOPS, 60)
+    shown = terminal.wait_for(LOOPS)
     assert (max(map(len, shown.splitlines())), len(shown.splitlines())) == size
     for name in ("quiet", "ticker"):
         terminal.wait_for(rf"^│[ ▌]{name}-n1 +1/1 +● Running")

@@ -320,7 +320,7 @@ async def test_an_interrupt_ends_server_and_programs(machine: Machine, tmp_path:
         programs = server.programs()
         assert len({_session(it.pid) for it in programs}) == 2
         server.process.send_signal(signal.SIGINT)
-        assert await asyncio.to_thread(server.process.wait, 60) == 0
+        assert await asyncio.to_thread(server.process.wait, 120) == 0
         assert not [it for it in programs if it.is_running()]
         assert not link_file.exists()
         for tab in (page, second):

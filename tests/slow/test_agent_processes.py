@@ -57,7 +57,7 @@ def running_agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_the_token_is_in_no_process_list_and_in_no_record(
@@ -96,7 +96,7 @@ def test_stop_and_down_say_that_simulated_pods_end(
     output = capsys.readouterr().out
     assert "simulated pods (--engine memory) with it" in output
     assert "run on" not in output
-    assert agent.wait(10) == 0
+    assert agent.wait(60) == 0
 
     assert main(["down", "--yes"]) == 0
     assert "simulated pods (--engine memory) end with their agent" in capsys.readouterr().out
@@ -151,7 +151,7 @@ def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) 
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
-            assert engine.requested.wait(30), "the agent sent no request"
+            assert engine.requested.wait(120), "the agent sent no request"
             process.terminate()
             _, text = process.communicate(timeout=120)
         finally:
@@ -193,7 +193,7 @@ def test_commands_refer_to_the_running_agent(tmp_path: Path) -> None:
         assert "none.sock" in text
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 POD = b"""

@@ -43,7 +43,7 @@ def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def target(root: Path) -> Target:

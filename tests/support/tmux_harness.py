@@ -61,7 +61,7 @@ class Terminal:
 
     def call(self, *arguments: str) -> str:
         done = subprocess.run(
-            [*self._tmux, *arguments], capture_output=True, text=True, timeout=20, check=False
+            [*self._tmux, *arguments], capture_output=True, text=True, timeout=120, check=False
         )
         return done.stdout
 
@@ -156,7 +156,7 @@ class Machine:
             "LANG": "C.UTF-8",
         }
 
-    def run(self, *arguments: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 180.0) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*PODTUI, *arguments],
             env=self.env, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False,
