@@ -33,10 +33,11 @@ class Departure:
 DEPARTURES: Final = (
     Departure(4, "unknown-field", r"", lacking=True),
     Departure(5, "hostnetwork", r"^phase: podIPs?\b"),
+    Departure(7, "configmap-env", r"^pods: "),
+    Departure(7, "multi-doc", r"^pods: multi-doc-two-"),
     Departure(11, "always-exit0", r"^containers: containerStatuses\[main\]\.state\."),
     Departure(11, "init-fail", r"^containers: initContainerStatuses\[init-a\]\.state\."),
     Departure(11, "oom", r"^containers: containerStatuses\[main\]\.state\."),
-    Departure(47, "configmap-env", r"^pods: refused: "),
     Departure(47, "subpath-missing-vol", r"^pods: refused: "),
     Departure(11, "poststart-fail", r"^containers: containerStatuses\[main\]\.state\."),
 )

@@ -76,7 +76,8 @@ def run_fault(
                     starts.clear()
                 if step.count:
                     print(f"  {fault.name}: {done} of {planned} {fault.unit}", flush=True)
-                if time.monotonic() > limit and (done or not short):
+                world.expired = time.monotonic() > limit and (done > 0 or not short)
+                if world.expired and not fault.ends_itself:
                     break
             drained(world)
             if (code := world.stop()) != 0:

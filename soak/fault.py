@@ -40,3 +40,5 @@ class Fault:
     pods: int = 6
     engine_ends: bool = False
     """True if the engine's event stream, and with it the count of starts, ends with the fault."""
+    ends_itself: bool = False
+    """True if ``run`` ends when ``World.expired``, after it has removed what it created."""

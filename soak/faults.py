@@ -413,6 +413,7 @@ FAULTS: Final = (
         " no pod before the ones below it are ready, Recreate runs no two revisions, a Job runs"
         " each completion once",
         pods=2,
+        ends_itself=True,
     ),
     Fault(
         name="restarts",

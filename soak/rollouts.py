@@ -37,7 +37,7 @@ def roll_out(world: World, chance: random.Random, count: int) -> Steps:
         fleet.settle()
         yield Step(0)
         done = 0
-        while done < count:
+        while done < count and not world.expired:
             batch = min(KILLS_PER_STEP, count - done)
             fleet.begin(done // KILLS_PER_STEP)
             for number in range(batch):

@@ -113,6 +113,8 @@ class World:
     desired: dict[str, int] = field(default_factory=dict[str, int])
     version: int = 0
     process: subprocess.Popen[bytes] | None = None
+    expired: bool = False
+    """The time limit of the fault is over."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
