@@ -28,7 +28,7 @@ from podtui.api.v1 import (
 from podtui.why import Facts, diagnose
 from podtui.why.inventory import Inventory
 
-NOW_TEXT: Final = "2026-11-27T12:00:00Z"
+NOW_TEXT: Final = "2026-11-20T12:00:00Z"
 NOW: Final = epoch(NOW_TEXT) or 0.0
 _STRUCTS: Final[dict[str, type[Any]]] = {
     struct.__name__: struct
@@ -66,7 +66,7 @@ def template(labels: Any = None, **spec: Any) -> dict[str, Any]:
 
 
 def ready_pod(name: str, owner: Any = None, **more: Any) -> Any:
-    state = {"running": {"startedAt": "2026-11-27T11:00:00Z"}}
+    state = {"running": {"startedAt": "2026-11-20T11:00:00Z"}}
     return _pod(name, owner, "Running", state, ready=True, **more)
 
 
@@ -75,13 +75,13 @@ def crashing_pod(name: str, owner: Any = None, **more: Any) -> Any:
         name, owner, "Running",
         {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
         last={"terminated": {"exitCode": 3, "reason": "Error",
-                             "finishedAt": "2026-11-27T11:59:50Z"}},
+                             "finishedAt": "2026-11-20T11:59:50Z"}},
         **more,
     )  # fmt: skip
 
 
 def failed_pod(name: str, owner: Any = None, **more: Any) -> Any:
-    ended = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-11-27T11:59:58Z"}
+    ended = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-11-20T11:59:58Z"}
     return _pod(name, owner, "Failed", {"terminated": ended}, **more)
 
 
@@ -104,7 +104,7 @@ def _pod(
     *,
     last: dict[str, Any] | None = None,
     ready: bool = False,
-    since: str = "2026-11-27T11:00:00Z",
+    since: str = "2026-11-20T11:00:00Z",
     spec: dict[str, Any] | None = None,
     **more: Any,
 ) -> Any:

@@ -130,7 +130,7 @@ def test_a_lost_claim_says_that_the_data_is_gone() -> None:
 
 def test_a_deleted_claim_is_kept_while_it_is_used() -> None:
     item = claim("Bound")
-    meta = {"deletionTimestamp": "2026-11-27T12:00:00Z",
+    meta = {"deletionTimestamp": "2026-11-20T12:00:00Z",
             "finalizers": ["kubernetes.io/pvc-protection"]}  # fmt: skip
     deleted = make("PersistentVolumeClaim", "data", meta=meta, spec={},
                    status={"phase": item.status.phase})  # fmt: skip

@@ -22,7 +22,7 @@ def job(*conditions: dict[str, str], status: dict[str, Any] | None = None, owner
 
 def condition(name: str, reason: str = "", message: str = "") -> dict[str, str]:
     return {"type": name, "status": "True", "reason": reason, "message": message,
-            "lastTransitionTime": "2026-11-27T11:59:00Z"}  # fmt: skip
+            "lastTransitionTime": "2026-11-20T11:59:00Z"}  # fmt: skip
 
 
 def why(item: Any, *others: Any) -> Diagnosis:
@@ -152,7 +152,7 @@ def test_the_last_failed_job_is_explained() -> None:
     item = cron()
     old = job(condition("Complete"), owner=item, name="nightly-1",
               status={"succeeded": 1})  # fmt: skip
-    new = make("Job", "nightly-2", owner=item, meta={"creationTimestamp": "2026-11-27T03:00:00Z"},
+    new = make("Job", "nightly-2", owner=item, meta={"creationTimestamp": "2026-11-20T03:00:00Z"},
                spec={"template": template()},
                status={"conditions": [condition("Failed", "BackoffLimitExceeded")]})  # fmt: skip
     diagnosis = why(item, old, new)

@@ -112,7 +112,7 @@ CONDITIONS = st.lists(
             "reason": st.sampled_from(["", "ProgressDeadlineExceeded", "FailedCreate",
                                        "BackoffLimitExceeded", "DeploymentPaused"]),
             "message": st.text(max_size=20),
-            "lastTransitionTime": st.just("2026-11-27T12:00:00Z"),
+            "lastTransitionTime": st.just("2026-11-20T12:00:00Z"),
         }
     ),
     max_size=3,
@@ -128,7 +128,7 @@ STATUS = st.fixed_dictionaries(
     },
 )  # fmt: skip
 META = st.fixed_dictionaries(
-    {}, optional={"generation": COUNTS, "deletionTimestamp": st.just("2026-11-27T12:00:00Z")}
+    {}, optional={"generation": COUNTS, "deletionTimestamp": st.just("2026-11-20T12:00:00Z")}
 )
 SPEC = st.fixed_dictionaries(
     {}, optional={"replicas": COUNTS, "paused": st.booleans(), "suspend": st.booleans(),

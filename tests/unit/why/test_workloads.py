@@ -107,7 +107,7 @@ def test_failures_come_before_waits() -> None:
 def test_a_rollout_in_progress_only_waits() -> None:
     item = deployment(
         condition("Progressing", "True", "ReplicaSetUpdated",
-                  lastUpdateTime="2026-11-27T11:59:00Z"),
+                  lastUpdateTime="2026-11-20T11:59:00Z"),
         status=counts(1, 2, 3),
     )  # fmt: skip
     new = replica_set(item, "web-2", 2)
@@ -119,7 +119,7 @@ def test_a_rollout_in_progress_only_waits() -> None:
 def test_ready_pods_wait_for_min_ready_seconds() -> None:
     item = deployment(status=counts(1, 0), replicas=1, minReadySeconds=3600)
     owned = replica_set(item, "web-1")
-    diagnosis = why(item, owned, ready_pod("web-1-a", owned, since="2026-11-27T11:59:00Z"))
+    diagnosis = why(item, owned, ready_pod("web-1-a", owned, since="2026-11-20T11:59:00Z"))
     text = "web-1-a is ready, and count as available after minReadySeconds (3600 s)."
     assert text.replace("count", "counts") in diagnosis.sentences
 
@@ -139,7 +139,7 @@ def test_a_complete_paused_deployment_is_as_desired() -> None:
 def test_recreate_waits_for_terminating_pods() -> None:
     item = deployment(strategy={"type": "Recreate"}, status=counts(0, 0, 0))
     old, new = replica_set(item, "web-1"), replica_set(item, "web-2", 2)
-    meta = {"deletionTimestamp": "2026-11-27T12:00:20Z"}
+    meta = {"deletionTimestamp": "2026-11-20T12:00:20Z"}
     diagnosis = why(item, old, new, ready_pod("web-1-a", old, meta=meta))
     assert diagnosis.cause == "RecreateWaits"
     assert diagnosis.sentences == (
@@ -162,7 +162,7 @@ def test_an_unobserved_change_is_reported_as_such() -> None:
 
 
 def test_a_deleted_object_names_its_finalizers() -> None:
-    meta = {"deletionTimestamp": "2026-11-27T12:00:00Z", "finalizers": ["foregroundDeletion"]}
+    meta = {"deletionTimestamp": "2026-11-20T12:00:00Z", "finalizers": ["foregroundDeletion"]}
     item = make("Deployment", "web", meta=meta, spec={"template": template()})
     diagnosis = why(item)
     assert diagnosis.kind is Kind.TERMINATION
@@ -223,7 +223,7 @@ def test_a_stateful_set_explains_why_its_pod_cannot_be_created() -> None:
     item = stateful_set()
     text = f"create Pod db-0 in StatefulSet db failed error: {QUOTA}"
     assert why(item, event(item, "FailedCreate", text)).cause == "QuotaExceeded"
-    created = event(item, "SuccessfulCreate", "create Pod db-0", at="2026-11-27T12:00:05Z")
+    created = event(item, "SuccessfulCreate", "create Pod db-0", at="2026-11-20T12:00:05Z")
     assert why(item, event(item, "FailedCreate", text), created).cause != "QuotaExceeded"
 
 
