@@ -112,7 +112,7 @@ def cron(schedule: str = "0 3 * * *", status: dict[str, Any] | None = None, **sp
 def test_a_cron_job_says_when_it_starts_the_next_job() -> None:
     diagnosis = why(cron(timeZone="Europe/Berlin"))
     assert diagnosis.title == (
-        "The next Job starts in 14h, at 2026-11-28T02:00:00Z (0 3 * * *, Europe/Berlin)."
+        "The next Job starts in 14h, at 2026-11-21T02:00:00Z (0 3 * * *, Europe/Berlin)."
     )
     assert diagnosis.sentences == ("No Job was started yet.",)
 
