@@ -47,7 +47,8 @@ def terminal(machine: Machine, size: tuple[int, int]) -> Iterator[PtyTerminal]:
     try:
         terminal.wait_for(r"pod3-n1 +1/1 +● Running")
         terminal.wait_for("3 Logs · pod0-n1 › app")
-        terminal.read(1.5)
+        # Longer than the agent takes to report the new node by an event, which changes a list.
+        terminal.read(7)
         yield terminal
     finally:
         terminal.close()
