@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from hostile_world import EVIL, HARMLESS, World, harmless, hostile, poisoned
+from picture_objects import DEPLOYMENTS, SECRETS
 from rich.cells import cell_len
 from screen_classes import screen_classes
 from textual.pilot import Pilot
@@ -29,16 +30,22 @@ from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
+from podtui.tui.screens.object_why_screen import ObjectWhyScreen
+from podtui.tui.screens.objects.kind_screen import KindScreen
+from podtui.tui.screens.objects.kinds_screen import KindsScreen
+from podtui.tui.screens.objects.object_screen import ObjectScreen, ValueScreen
 from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.screens.pods.pod_screen import POD_TABS, PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.objects.content import entries
 from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.dialogs import TextDialog
 from podtui.tui.widgets.sanitize import clean
+from podtui.why.inventory import find_noun
 
 UNLIKE = frozenset({"pod tab yaml", "journal", "output of an own command"})
 """Where the two worlds may differ: YAML writes control characters as escapes of its own, and lines
@@ -132,10 +139,31 @@ class Visit:
             yield "tree"
         async for _ in self.over(ExplainScreen(find_pod_field("spec.containers.image"))):
             yield "explained"
+        async for name in self.objects():
+            yield name
         poison = self.world.poison.replace("\0", "")
         echo = CustomCommand(name="echo", command=("printf", "%s\\n", f"said{poison}", "end"))
         async for _ in self.over(OutputScreen(echo, [CommandTarget(clean(f"web{poison}"), {})])):
             yield "output of an own command"
+
+    async def objects(self) -> AsyncIterator[str]:
+        """Visit objects of any kind."""
+        [deployment] = self.client.served[DEPLOYMENTS][1]
+        [secret] = self.client.served[SECRETS][1]
+        [value] = entries(secret)
+        deploy = find_noun("deploy")
+        assert deploy is not None
+        screens = {
+            "kinds": KindsScreen("", lambda _: None),
+            "kind": KindScreen(DEPLOYMENTS, "", "", lambda _: None),
+            "deployment": ObjectScreen(DEPLOYMENTS, deployment.metadata),
+            "secret": ObjectScreen(SECRETS, secret.metadata),
+            "value": ValueScreen(self.world.poisoned(value)),
+            "why of an object": ObjectWhyScreen(deploy, "web"),
+        }
+        for name, screen in screens.items():
+            async for _ in self.over(screen):
+                yield name
 
     async def over(self, screen: Screen[Any]) -> AsyncIterator[None]:
         await self.app.push_screen(screen)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 import picture_world
+from picture_objects import served
 from picture_world import Forwarded
 from tui_scene import (
     BROKEN,
@@ -191,6 +192,7 @@ class World:
         client.image_list = tuple(map(self.poisoned, picture_world.images()))
         client.insights = {rich.metadata.name: self.poisoned(insight())}
         client.calls = tuple(map(self.poisoned, picture_world.calls()))
+        client.served = poisoned(served(), poison, _KEPT | {"content"})
         return client
 
     def journal_entry(self) -> JournalEntry:

@@ -61,7 +61,10 @@ class KindPane(TablePane):
         is_new = bool(items) and items[0].columns != self._definitions
         if is_new:
             self._definitions = items[0].columns
-            self.table.use_columns(table_columns(items), sort="name")
+            columns = table_columns(items)
+            # A server may call its columns as it likes.
+            named = any(column.key == "name" for column in columns)
+            self.table.use_columns(columns, sort="name" if named else columns[0].key)
             self.show_scope(self.scope)
         changed = [(table_row(item, self.table.columns, now), item) for item in items]
         if isinstance(delta, Removed):
