@@ -44,7 +44,7 @@ class ReadResult:
     """The ConfigMaps and Secrets that the pods require, by the findings about them (departure
     7)."""
     positions: Mapping[Claim, Position] = field(default_factory=dict[Claim, Position])
-    """Where each pod and object of the file has its name."""
+    """The position of the name of each pod and object of the file."""
     present: frozenset[Claim] = field(default_factory=frozenset[Claim])
     """The objects of the file, even if the file cannot be used."""
     items: tuple[ManifestObject, ...] = ()

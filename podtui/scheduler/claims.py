@@ -69,7 +69,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """What happens to the unbound claims of a pod on its node: ``reservations`` of volumes, and
+    """The plan for the unbound claims of a pod on its node: ``reservations`` of volumes, and
     claims whose volumes are provisioned."""
 
     reservations: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()

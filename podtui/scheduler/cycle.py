@@ -40,7 +40,7 @@ class ScheduleResult:
     scores: dict[str, int] = field(default_factory=dict[str, int])
     """The total score by node; empty if only one node takes the pod."""
     claims: ClaimPlan = field(default_factory=ClaimPlan)
-    """What happens to the unbound claims of the pod."""
+    """The plan for the unbound claims of the pod."""
 
 
 def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:

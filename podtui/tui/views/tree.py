@@ -676,7 +676,7 @@ class TreeView:
         self.folds: dict[str, bool] = {}
         self.shown: dict[str, Item] = {}
         self._opened = False
-        """Whether what is below workloads, services and claims is initially open."""
+        """True if the items below workloads, services and claims are initially open."""
         self._of: dict[str, tuple[str, ...]] = {}
         """The keys of the visible rows, by pod; those of the files under `FILES`, those of the
         nodes under `NODES`."""

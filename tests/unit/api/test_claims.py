@@ -1,4 +1,4 @@
-"""What becomes of the data of a deleted claim."""
+"""The data of a deleted claim."""
 
 from __future__ import annotations
 
