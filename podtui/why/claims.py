@@ -124,13 +124,13 @@ def _class_of(item: PersistentVolumeClaim) -> str | None:
 def _pending(inventory: Inventory, item: PersistentVolumeClaim, users: list[str]) -> Diagnosis:
     name = _class_of(item)
     classes = {c.metadata.name: c for c in inventory.list(StorageClass)}
-    known = inventory.is_read(StorageClass)
+    is_read = inventory.is_read(StorageClass)
     if item.spec.volumeName:
         return _named(inventory, item)
     misfits = _misfits(inventory, item)
     if name is None:
         defaults = [c for c in classes.values() if _is_default(c)]
-        if not defaults and known:
+        if not defaults and is_read:
             return _waits(
                 inventory, item, "NoDefaultClass",
                 "It names no storage class, and there is no default class.",
@@ -149,7 +149,7 @@ def _pending(inventory: Inventory, item: PersistentVolumeClaim, users: list[str]
         )  # fmt: skip
     storage_class = classes.get(name)
     if storage_class is None:
-        if not known:
+        if not is_read:
             text = f"It waits for a volume of class {name}."
             return _waits(inventory, item, "ClaimPending", text, misfits)
         return _waits(

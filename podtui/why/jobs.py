@@ -153,8 +153,8 @@ def _failed(
     ended = [pod for pod in pods if pod.status.phase == "Failed"]
     newest = sorted(ended, key=lambda pod: pod.metadata.creationTimestamp or "")[-1:]
     parts = tuple(Part(object_name(pod), inventory.pod_diagnosis(pod)) for pod in newest)
-    known = parts or condition.reason in ("PodFailurePolicy", "DeadlineExceeded")
-    gone = "" if known else "None of its failed pods is left, so that their logs are gone."
+    explained = parts or condition.reason in ("PodFailurePolicy", "DeadlineExceeded")
+    gone = "" if explained else "None of its failed pods is left, so that their logs are gone."
     return Diagnosis(
         cause=condition.reason or "JobFailed",
         kind=Kind.FAILURE,
