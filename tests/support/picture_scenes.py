@@ -34,6 +34,7 @@ from podtui.tui.commands import (
     edit_manifest,
     edit_object,
     edit_record,
+    label_node,
     restart,
 )
 from podtui.tui.commands import images as image_commands
@@ -332,6 +333,8 @@ DIALOGS: Final = {
     "delete-in-cluster": dialog(
         lambda: delete_dialog([], [], pods("web", "counter")),
         "delete.delete_dialog", "no undo"),
+    "label-node": dialog(lambda: label_node.label_dialog("n1", (("disk", "ssd"),)),
+                         "label_node.label_dialog", "disk=ssd"),
     "restart": dialog(lambda: restart.restart_dialog(pods("web", "batch", "crash-loop")),
                       "restart.restart_dialog", "Restart 3 pods"),
     "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,
