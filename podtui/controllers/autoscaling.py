@@ -38,8 +38,8 @@ from podtui.api.quantity import Format, Quantity, milli_value
 from podtui.api.selectors import labels_match, selector_text
 from podtui.api.times import rfc3339
 from podtui.api.v1 import LabelSelector, Pod, ReplicationController
+from podtui.client.cache import Cache, Key, Kind, T
 from podtui.clock import Clock
-from podtui.controllers.cache import Cache, Key, Kind, T
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents, EventType
 from podtui.controllers.loop import Keys, own_key

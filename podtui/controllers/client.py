@@ -9,8 +9,8 @@ import msgspec
 
 from podtui.api.local import PodMetrics
 from podtui.client.api_client import ApiClient, Propagation
+from podtui.client.cache import Cache, T
 from podtui.client.decoding import kind_of
-from podtui.controllers.cache import Cache, T
 from podtui.errors import ApiError
 
 

@@ -19,8 +19,8 @@ from podtui.api.batch import CronJob, CronJobStatus, Job
 from podtui.api.cron import CronError, CronSchedule, Interval, find_zone, parse_schedule
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import ObjectMeta
+from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents, reference
 from podtui.controllers.job_progress import Note, finished_condition, is_finished

@@ -19,9 +19,9 @@ from msgspec import structs
 
 from podtui.api.apps import ControllerRevision, DaemonSet, DaemonSetStatus, RollingUpdateDaemonSet
 from podtui.api.v1 import LabelSelector, Node, Pod, Taint
+from podtui.client.cache import Cache, Key, Kind
 from podtui.clock import Clock
 from podtui.controllers.amounts import scaled
-from podtui.controllers.cache import Cache, Key, Kind
 from podtui.controllers.client import Writer
 from podtui.controllers.daemon_pods import Fit, fit, is_updated, new_pod, node_of
 from podtui.controllers.events import ControllerEvents

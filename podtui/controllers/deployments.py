@@ -15,8 +15,8 @@ from msgspec import structs
 from podtui.api.apps import Deployment, DeploymentStatus, ReplicaSet
 from podtui.api.pods import is_finished
 from podtui.api.v1 import LabelSelector, Pod
+from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.deployment_status import (
     CREATE_FAILED,

@@ -19,9 +19,9 @@ from podtui.api.v1 import (
     Pod,
     ReplicationController,
 )
+from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
 from podtui.controllers.amounts import scaled
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents, EventType
 from podtui.controllers.loop import Keys, own_key

@@ -30,7 +30,7 @@ from podtui.api.v1 import (
     Service,
     ServicePort,
 )
-from podtui.controllers.cache import Cache, Key, Kind
+from podtui.client.cache import Cache, Key, Kind
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Keys, own_key

@@ -16,7 +16,7 @@ from msgspec import structs
 from podtui.api.apps import ControllerRevision, DaemonSet, StatefulSet
 from podtui.api.lenient import lenient_convert
 from podtui.api.v1 import ObjectMeta, PodTemplateSpec
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.client import Writer
 from podtui.controllers.pods import apply_claim, claim, owner_reference
 from podtui.errors import ApiError, PodtuiError

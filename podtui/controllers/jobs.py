@@ -14,9 +14,9 @@ from podtui.api.times import parse_time
 from podtui.api.v1 import (
     Pod,
 )
+from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
 from podtui.controllers.batches import call_in_batches
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.job_failures import BackOff

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, cast
 from podtui.api.objects import Object
 from podtui.api.selectors import labels_match
 from podtui.api.v1 import LabelSelector
+from podtui.client.cache import Cache, Key, Kind, T, controller_of
 from podtui.clock import Clock
-from podtui.controllers.cache import Cache, Key, Kind, T, controller_of
 from podtui.controllers.queue import WorkQueue
 from podtui.errors import ApiError, PodtuiError
 

@@ -9,10 +9,10 @@ from typing import Final
 from podtui.api.apps import ReplicaSet
 from podtui.api.v1 import ReplicationController
 from podtui.client.api_client import ApiClient
+from podtui.client.cache import Cache
 from podtui.client.protocol import Follower
 from podtui.clock import Clock
 from podtui.controllers.autoscaling import Autoscaler
-from podtui.controllers.cache import Cache
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
 from podtui.controllers.daemon_sets import DaemonSetController

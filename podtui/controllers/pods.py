@@ -14,8 +14,8 @@ from podtui.api.pods import is_true
 from podtui.api.selectors import labels_match
 from podtui.api.times import parse_time
 from podtui.api.v1 import LabelSelector, ObjectMeta, OwnerReference, Pod, PodTemplateSpec
+from podtui.client.cache import T, controller_of
 from podtui.client.decoding import kind_of
-from podtui.controllers.cache import T, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents, EventType
 from podtui.errors import ApiError

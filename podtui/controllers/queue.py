@@ -10,7 +10,7 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
-from podtui.controllers.cache import Key
+from podtui.client.cache import Key
 
 FIRST_RETRY_SECONDS = 0.005
 MAX_RETRY_SECONDS = 1000.0

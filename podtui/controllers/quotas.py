@@ -14,8 +14,8 @@ from msgspec import structs
 
 from podtui.api.quota_usage import RESOURCES, ApiObject, names_used_by, parsed, texts, used_amounts
 from podtui.api.v1 import ResourceQuota, ResourceQuotaStatus
+from podtui.client.cache import Cache, Key, Kind
 from podtui.clock import Clock
-from podtui.controllers.cache import Cache, Key, Kind
 from podtui.controllers.client import Writer
 from podtui.controllers.loop import Keys, own_key
 

@@ -25,9 +25,9 @@ from podtui.api.v1 import (
     ReplicationControllerCondition,
     ReplicationControllerStatus,
 )
+from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
 from podtui.controllers.batches import call_at_once, call_in_batches
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.deletion_order import pods_to_delete
 from podtui.controllers.events import ControllerEvents

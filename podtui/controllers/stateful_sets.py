@@ -26,9 +26,9 @@ from msgspec import structs
 
 from podtui.api.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from podtui.api.v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
+from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
 from podtui.controllers.amounts import scaled
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.history import (

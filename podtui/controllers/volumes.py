@@ -13,9 +13,9 @@ from podtui.api.claims import claim_names, ephemeral_claim_name, reserved
 from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
 from podtui.controllers import volume_binding as binding
-from podtui.controllers.cache import Cache, Key, Kind, controller_of
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Keys, own_key

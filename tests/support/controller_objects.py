@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference, Pod, PodSpec
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 
 SPEC = PodSpec(containers=())
 

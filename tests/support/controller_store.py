@@ -13,9 +13,9 @@ from podtui.api.objects import Object
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.client.api_client import Propagation
+from podtui.client.cache import Cache, T
 from podtui.client.decoding import kind_of
 from podtui.clock import Clock
-from podtui.controllers.cache import Cache, T
 from podtui.errors import ApiError
 from podtui.patching import strategic
 

@@ -15,7 +15,7 @@ from msgspec import structs
 from podtui.api.apps import Deployment, DeploymentCondition, ReplicaSet
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod, PodCondition, PodStatus, ReplicationController
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.deployments import DeploymentController
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.pods import is_active, is_ready

@@ -19,7 +19,7 @@ from podtui.api.objects import Object
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Node, PersistentVolumeClaim, Pod, PodCondition, PodTemplateSpec
 from podtui.client.api_client import Propagation
-from podtui.controllers.cache import Cache, Kind, T
+from podtui.client.cache import Cache, Kind, T
 from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.events import ControllerEvents, EventType
 from podtui.controllers.loop import Controller, Keys

@@ -43,6 +43,7 @@ from podtui.api.v1 import (
     ReplicationController,
     ResourceRequirements,
 )
+from podtui.client.cache import Cache
 from podtui.controllers.autoscaling import (
     Autoscaler,
     Change,
@@ -52,7 +53,6 @@ from podtui.controllers.autoscaling import (
     limit,
     rate_limit,
 )
-from podtui.controllers.cache import Cache
 from podtui.controllers.events import ControllerEvents
 from podtui.errors import ApiError
 

@@ -23,7 +23,7 @@ from podtui.api.batch import (
 from podtui.api.cron import parse_schedule
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta, PodSpec, PodTemplateSpec
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.cron_jobs import (
     SCHEDULED,
     CronJobController,

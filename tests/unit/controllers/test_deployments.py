@@ -7,7 +7,7 @@ from deployment_world import DeploymentWorld, deployment, rolling
 from msgspec import structs
 
 from podtui.api.apps import DeploymentStatus, ReplicaSet
-from podtui.controllers.cache import controller_of
+from podtui.client.cache import controller_of
 from podtui.controllers.revisions import DESIRED, HISTORY, MAX, REVISION, template_hash
 from podtui.errors import ApiError
 

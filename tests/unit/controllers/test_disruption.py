@@ -30,7 +30,7 @@ from podtui.api.v1 import (
     PodTemplateSpec,
     ReplicationController,
 )
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.disruption import DisruptionController
 from podtui.controllers.events import ControllerEvents
 

@@ -33,7 +33,7 @@ from podtui.api.v1 import (
     ServicePort,
     ServiceSpec,
 )
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.endpoints import (
     HEADLESS,
     MANAGED_BY,

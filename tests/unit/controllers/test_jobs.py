@@ -42,7 +42,7 @@ from podtui.api.v1 import (
     PodStatus,
     PodTemplateSpec,
 )
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.job_failures import BackOff, finished_at, judge
 from podtui.controllers.job_indexes import Indexes

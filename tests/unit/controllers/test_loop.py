@@ -10,7 +10,7 @@ from controller_objects import cache_of, pod
 from virtual_time import VirtualClock
 
 from podtui.api.v1 import Pod
-from podtui.controllers.cache import Key, Kind
+from podtui.client.cache import Key, Kind
 from podtui.controllers.loop import Keys, own_key, run_controller
 from podtui.controllers.queue import WorkQueue
 from podtui.errors import ApiError

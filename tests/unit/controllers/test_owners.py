@@ -21,7 +21,7 @@ from podtui.api.v1 import (
     Pod,
     ReplicationController,
 )
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.daemon_sets import DaemonSetController
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.jobs import JobController

@@ -20,7 +20,7 @@ from podtui.api.v1 import (
     ResourceQuotaSpec,
     Service,
 )
-from podtui.controllers.cache import Cache
+from podtui.client.cache import Cache
 from podtui.controllers.quotas import QuotaController, quota_status
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -13,8 +13,8 @@ from msgspec import convert, structs
 from podtui.api.apps import ReplicaSet
 from podtui.api.times import rfc3339
 from podtui.api.v1 import OwnerReference, Pod, ReplicationController
+from podtui.client.cache import controller_of
 from podtui.controllers.batches import call_in_batches
-from podtui.controllers.cache import controller_of
 from podtui.controllers.deletion_order import DELETION_COST, deletion_cost, pods_to_delete
 from podtui.controllers.replica_sets import as_replica_set, replica_set_status, with_status
 from podtui.errors import ApiError, PodtuiError

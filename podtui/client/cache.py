@@ -1,4 +1,4 @@
-"""The objects that the controllers know: one watch for each kind, shared by all controllers.
+"""The objects that a component knows: one watch for each kind, shared by all its parts.
 
 A controller must see its own writes, or it would create the same pods twice. Real controllers count
 the changes that they expect. Here, the answer of a write is put into the cache at once, and a later
@@ -175,7 +175,7 @@ class Cache:
                     for item in cast("_Objects", items):
                         self.report_deleted(item)
                 case Lost(reason):
-                    _LOG.warning("the controllers have lost the %s: %s", kind.__name__, reason)
+                    _LOG.warning("lost the %s: %s", kind.__name__, reason)
 
 
 def version(item: Object) -> int:
