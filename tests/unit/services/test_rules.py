@@ -7,6 +7,7 @@ applies the same kinds of transactions in tests/engine/test_services.py.
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from hypothesis import given
@@ -157,7 +158,7 @@ tables = st.builds(
 @given(st.lists(tables, min_size=2, max_size=5))
 def test_differences_lead_to_the_same_table_as_a_new_one(steps: list[Table]) -> None:
     kernel = built(steps[0])
-    for old, new in zip(steps, steps[1:], strict=False):
+    for old, new in itertools.pairwise(steps):
         kernel.apply(difference(old, new))
         assert kernel.state() == built(new).state()
     assert difference(steps[-1], steps[-1]) == ""
