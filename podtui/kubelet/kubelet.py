@@ -224,6 +224,7 @@ class Kubelet:
             events=self._events,
             hooks=hooks,
             documents=documents,
+            services=ports.services,
             managers=self._managers,
             timelines=self._timelines,
             clock=clock,

@@ -20,6 +20,7 @@ from podtui.api.v1 import (
     Pod,
     RuntimeClass,
     Secret,
+    Service,
 )
 from podtui.manifest.objects import DocumentKind, ObjectKey
 
@@ -110,6 +111,13 @@ class ClaimSource(Protocol):
         ...
 
 
+class ServiceSource(Protocol):
+    async def of(self, pod: Pod, sandbox_id: str) -> tuple[Service, ...]:
+        """Return the Services that variables of the pod's containers may name: the API's and those
+        of its namespace. None if the pod cannot reach cluster addresses."""
+        ...
+
+
 class RuntimeClasses(Protocol):
     async def get(self, name: str) -> RuntimeClass | None: ...
 
@@ -144,7 +152,8 @@ class ServiceAccountTokens(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
-    cannot be set up; without ``claims``, those of claims."""
+    cannot be set up; without ``claims``, those of claims; without ``services``, containers have no
+    variables of Services."""
 
     pods: PodClient
     events: EventSink
@@ -153,3 +162,4 @@ class Ports:
     runtime_classes: RuntimeClasses
     tokens: ServiceAccountTokens | None = None
     claims: ClaimSource | None = None
+    services: ServiceSource | None = None
