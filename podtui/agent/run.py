@@ -52,7 +52,7 @@ from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.listing import shown_path
 from podtui.manifest.result import ReadResult
 from podtui.pki.access_point import AccessPoint, choose_access_point, write_kubeconfig
-from podtui.pki.certificates import server_names
+from podtui.pki.certificates import cluster_names, server_names
 from podtui.pki.pki import Pki
 from podtui.pki.tokens import TokenIssuer
 from podtui.runtime.journal import Journal, journaled
@@ -77,13 +77,13 @@ from podtui.server.kubelet_api.what_if import (
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
 from podtui.server.resources.default_roles import DefaultRoles
 from podtui.server.resources.garbage_collector import GarbageCollector
-from podtui.server.resources.kubernetes_service import publish_service
+from podtui.server.resources.kubernetes_service import KubernetesService
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
 from podtui.server.resources.storage_classes import publish_standard_class
 from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
-from podtui.server.transport.tls import TlsServer
+from podtui.server.transport.tls import ServerCertificate, TlsServer
 from podtui.settings import SETTINGS, Settings
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
@@ -205,6 +205,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             audit = AuditLog(AuditFile(settings.audit_log_path), clock)
             stack.callback(audit.close)
         names = server_names((settings.nodeName, settings.apiAddress))
+        names_of_pods = cluster_names(settings.clusterDomain)
         app = build_app(
             store,
             kubelet.endpoints,
@@ -213,6 +214,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 pki.token,
                 names=names,
                 any_address=ip_address(settings.apiAddress).is_unspecified,
+                cluster_names=names_of_pods,
                 verify=tokens.verify,
             ),
             audit=audit,
@@ -230,8 +232,13 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         secrets = TokenSecrets(store, tokens.issuer, clock, lambda: pki.authority.decode())
 
         async def publish_authority() -> None:
+            await write_config(settings, point, pki)
             await namespaces.update_root_ca()
             await secrets.update()
+
+        certificate = ServerCertificate(
+            pki, (*names, *names_of_pods), clock=clock, on_authority=publish_authority
+        )
 
         await namespaces.prepare()
         await publish_system_classes(store, clock)
@@ -239,7 +246,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         await DefaultRoles(store, clock).prepare()
         aggregation = ClusterRoleAggregation(store, clock)
         await aggregation.aggregate()
-        await publish_service(store, config.endpoint_port)
+        api_service = KubernetesService(store, point if settings.enableServer else None, clock)
+        await api_service.prepare()
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _return_freed_memory()
@@ -255,10 +263,11 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 "taint eviction": TaintEviction(store, clock).run,
                 "pod garbage collector": collector.run,
                 "objects of the folder": objects.run,
+                "service of the API": api_service.run,
             }
             if settings.enableServer:
                 jobs["API over TCP"] = partial(
-                    serve_tls, settings, runner, pki, point, names, clock, publish_authority
+                    serve_tls, settings, runner, pki, point, certificate, clock
                 )
             objects = HomeObjects(store)
             if settings.enableScheduler:
@@ -296,24 +305,19 @@ async def serve_tls(
     runner: web.AppRunner,
     pki: Pki,
     point: AccessPoint,
-    names: Sequence[str],
+    certificate: ServerCertificate,
     clock: Clock,
-    publish_authority: Callable[[], Awaitable[None]],
 ) -> None:
-    """Write the kubeconfig, and serve the API over TCP. ``publish_authority`` gives pods a new
-    authority. Raises `PodtuiError`."""
+    """Write the kubeconfig, and serve the API over TCP. Raises `PodtuiError`."""
+    await write_config(settings, point, pki)
+    await TlsServer(runner, certificate, point, clock=clock).run()
 
-    async def write() -> None:
-        await asyncio.to_thread(
-            write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
-        )
 
-    async def publish() -> None:
-        await write()
-        await publish_authority()
-
-    await write()
-    await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
+async def write_config(settings: Settings, point: AccessPoint, pki: Pki) -> None:
+    """Write the kubeconfig of the root directory's owner. Raises `PodtuiError`."""
+    await asyncio.to_thread(
+        write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
+    )
 
 
 def volume_directories(runtime: Runtime, settings: Settings) -> VolumeDirectories:
