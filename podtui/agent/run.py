@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ import msgspec
 from aiohttp import web
 
 from podtui import __version__
+from podtui.agent.api_for_pods import ApiForPods
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.folder_objects import FolderObjects
@@ -85,6 +86,7 @@ from podtui.server.resources.priorities import publish_system_classes
 from podtui.server.resources.storage_classes import publish_standard_class
 from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
+from podtui.server.transport.pod_server import PodServers
 from podtui.server.transport.tls import ServerCertificate, TlsServer
 from podtui.services.manager import SERVICE_PROXY, Services, service_jobs
 from podtui.settings import SETTINGS, Settings
@@ -288,6 +290,11 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             events = ControllerEvents(proxy_client, clock)
             services = Services(networks, events, clock, table=host_table(str(settings.rootDir)))
             networks.services = services.proxy
+            if settings.enableServer:
+                pods_api = ApiForPods(PodServers(runner, certificate, clock=clock))
+                stack.callback(pods_api.close)
+                services.listeners.append(pods_api)
+                jobs["API for pods"] = pods_api.run
             jobs["events of Services"] = events.run
             jobs |= service_jobs(services, objects)
             # An error of the kubelet itself ends the agent.

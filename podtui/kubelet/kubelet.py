@@ -227,6 +227,7 @@ class Kubelet:
             hooks=hooks,
             documents=documents,
             services=ports.services,
+            network=ports.network,
             managers=self._managers,
             timelines=self._timelines,
             clock=clock,

@@ -112,9 +112,9 @@ class ClaimSource(Protocol):
 
 
 class ServiceSource(Protocol):
-    async def of(self, pod: Pod, sandbox_id: str) -> tuple[Service, ...]:
+    async def of(self, pod: Pod) -> tuple[Service, ...]:
         """Return the Services that variables of the pod's containers may name: the API's and those
-        of its namespace. None if the pod cannot reach cluster addresses."""
+        of its namespace."""
         ...
 
 
@@ -158,6 +158,10 @@ class PodNetwork(Protocol):
         sandbox, none with the host's network. Idempotent: called in each pass of the pod."""
         ...
 
+    def reaches_services(self, sandbox_id: str) -> bool:
+        """Return whether an attached pod reaches Services at their cluster addresses."""
+        ...
+
     async def detach(self, sandbox_id: str) -> None:
         """Forget a sandbox before it is stopped. Idempotent."""
         ...
@@ -167,7 +171,8 @@ class PodNetwork(Protocol):
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
     cannot be set up; without ``claims``, those of claims; without ``network``, pods reach no
-    Services; without ``services``, containers have no variables of Services."""
+    Services; without one of ``network`` and ``services``, containers have no variables of
+    Services."""
 
     pods: PodClient
     events: EventSink

@@ -208,9 +208,7 @@ def _user_fields(user: User) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _response_fields(
-    request: web.Request, response: web.StreamResponse | None
-) -> dict[str, Any]:
+def _response_fields(request: web.Request, response: web.StreamResponse | None) -> dict[str, Any]:
     """A client that left before the response has no status."""
     pod = request.get(SOURCE_POD, SourcePod()).name
     annotations = {_POD: pod} if pod else {}

@@ -35,6 +35,9 @@ class Proxy:
     async def attach(self, pod: AttachedPod) -> None:
         self._pods[pod.sandbox_id] = pod
 
+    def reaches(self, sandbox_id: str) -> bool:
+        return sandbox_id in self._pods
+
     async def detach(self, sandbox_id: str) -> None:
         if self._pods.pop(sandbox_id, None) is not None:
             for listener in self._listeners:

@@ -37,7 +37,7 @@ from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
-from podtui.kubelet.ports import ServiceSource
+from podtui.kubelet.ports import PodNetwork, ServiceSource
 from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
 from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedContainer
 from podtui.kubelet.value_sources import ValueSources
@@ -86,6 +86,7 @@ class ContainerStarter:
         hooks: Hooks,
         documents: Documents,
         services: ServiceSource | None,
+        network: PodNetwork | None,
         managers: ResourceManagers,
         timelines: Timelines,
         clock: Clock,
@@ -98,6 +99,7 @@ class ContainerStarter:
         self._hooks = hooks
         self._documents = documents
         self._services = services
+        self._network = network
         self._managers = managers
         self._timelines = timelines
         self._clock = clock
@@ -225,10 +227,15 @@ class ContainerStarter:
         return await self._post_start(pod, container, started.id)
 
     async def _services_of(self, pod: Pod, sandbox_id: str) -> tuple[Service, ...]:
-        # With ``strict``, static pods are those of a kubelet without an API server.
-        if self._services is None or (self._config.strict and is_static(pod)):
+        if self._services is None or self._network is None:
             return ()
-        return await self._services.of(pod, sandbox_id)
+        # With ``strict``, static pods are those of a kubelet without an API server. A variable with
+        # an address that the pod cannot reach would only mislead its programs.
+        if self._config.strict and is_static(pod):
+            return ()
+        if not self._network.reaches_services(sandbox_id):
+            return ()
+        return await self._services.of(pod)
 
     async def _env_files(
         self, pod: Pod, container: Container, sandbox_id: str

@@ -40,6 +40,7 @@ from podtui.store.resources import Resource
 
 _NAMESPACE: Final = "default"
 _NAME: Final = "kubernetes"
+API_SERVICE: Final = (_NAMESPACE, _NAME)
 _PORT_NAME: Final = "https"
 PORT: Final = 443
 _RESOURCES: Final[tuple[Resource, ...]] = ("services", "endpoints", "endpointslices")
@@ -115,10 +116,10 @@ class KubernetesService:
         """Publish the objects, and correct the Service of an earlier start."""
         if self._point is None:
             for resource in _RESOURCES:
-                await self._records.delete(resource, _NAMESPACE, _NAME)
+                await self._records.delete(resource, *API_SERVICE)
             return
         service = kubernetes_service(self._point.port)
-        stored = await self._records.get("services", _NAMESPACE, _NAME)
+        stored = await self._records.get("services", *API_SERVICE)
         if isinstance(stored, Service):
             service = structs.replace(service, metadata=stored.metadata)
         if not isinstance(stored, Service) or stored.spec != service.spec:
@@ -137,14 +138,14 @@ class KubernetesService:
             await self._publish(self._point)
 
     async def _publish(self, point: AccessPoint) -> None:
-        if await self._records.get("services", _NAMESPACE, _NAME) is None:
+        if await self._records.get("services", *API_SERVICE) is None:
             service = kubernetes_service(point.port)
             await self._records.put("services", managed(service, None, **self._writer()))
         await self._publish_endpoints(kubernetes_endpoints(point))
         await self._publish_slice(kubernetes_slice(point))
 
     async def _publish_endpoints(self, wanted: Endpoints) -> None:
-        stored = await self._records.get("endpoints", _NAMESPACE, _NAME)
+        stored = await self._records.get("endpoints", *API_SERVICE)
         old = stored if isinstance(stored, Endpoints) else None
         if old is not None:
             if (old.metadata.labels, old.subsets) == (wanted.metadata.labels, wanted.subsets):
@@ -154,7 +155,7 @@ class KubernetesService:
         await self._records.put("endpoints", managed(wanted, old, **self._writer()))
 
     async def _publish_slice(self, wanted: EndpointSlice) -> None:
-        stored = await self._records.get("endpointslices", _NAMESPACE, _NAME)
+        stored = await self._records.get("endpointslices", *API_SERVICE)
         old = stored if isinstance(stored, EndpointSlice) else None
         generation = 1
         if old is not None:
@@ -174,4 +175,4 @@ class KubernetesService:
 
 async def _is_own(resource: Resource, change: Change) -> bool:
     meta = None if change.object is None else change.object.metadata
-    return meta is not None and (meta.namespace, meta.name) == (_NAMESPACE, _NAME)
+    return meta is not None and (meta.namespace, meta.name) == API_SERVICE
