@@ -120,6 +120,10 @@ class ServiceNetwork(Protocol):
         as events, and tried again."""
         ...
 
+    def reaches(self, sandbox_id: str) -> bool:
+        """Return whether an attached pod reaches Services at their cluster addresses."""
+        ...
+
     async def detach(self, sandbox_id: str) -> None:
         """Forget a pod whose sandbox ends. Idempotent."""
         ...

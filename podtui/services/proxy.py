@@ -143,6 +143,9 @@ class Proxy:
             network.wake.set()
         self._start(network)
 
+    def reaches(self, sandbox_id: str) -> bool:
+        return sandbox_id in self._pods
+
     async def detach(self, sandbox_id: str) -> None:
         if self._host_pods.pop(sandbox_id, None) is not None:
             if self._host_pods:
