@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
@@ -15,8 +16,17 @@ from podtui.clock import Clock
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import run_controller
+from podtui.pki.certificates import (
+    key_pem,
+    make_authority,
+    make_key,
+    make_server_certificate,
+    pem,
+)
 from podtui.runtime.docker.identity import root_key
 from podtui.runtime.protocol import Runtime
+from podtui.services.ingress_server import IngressServer, server_context
+from podtui.services.ingresses import Ingresses
 from podtui.services.service_ports import ServicePorts
 from podtui.settings import Settings
 
@@ -42,13 +52,41 @@ def publishing_jobs(
         address=settings.servicesAddress,
         machine=root_key(str(settings.rootDir)),
     )
-    for kind in ports.kinds:
-        cache.add_kind(kind)
-    return {
+    jobs: dict[str, Callable[[], Awaitable[object]]] = {
         "objects of published Services": partial(cache.run, objects),
         "events of published Services": events.run,
         "published Services": partial(ports.run, partial(run_controller, ports, cache, clock)),
     }
+    controllers: list[ServicePorts | Ingresses] = [ports]
+    if settings.ingressPort:
+        fallback = fallback_context(settings.servicesAddress, clock)
+        ingresses = Ingresses(
+            cache,
+            writer,
+            events,
+            lambda backends_of: IngressServer(backends_of, dialer, fallback, clock),
+            address=settings.servicesAddress,
+            port=settings.ingressPort,
+        )
+        controllers.append(ingresses)
+        follow = partial(run_controller, ingresses, cache, clock)
+        jobs["Ingresses"] = partial(ingresses.run, follow)
+    for controller in controllers:
+        for kind in controller.kinds:
+            cache.add_kind(kind)
+    return jobs
+
+
+def fallback_context(address: str, clock: Clock) -> ssl.SSLContext:
+    """Return the context for names without a certificate. Its authority is not kept: no client can
+    trust it."""
+    now, authority_key, key = clock.now(), make_key(), make_key()
+    authority = make_authority(authority_key, now)
+    names = tuple(dict.fromkeys(("localhost", "127.0.0.1", address)))
+    certificate = make_server_certificate(
+        authority, authority_key, key, names, now, "podtui-ingress"
+    )
+    return server_context(pem(certificate), key_pem(key))
 
 
 class PodsByIp:

@@ -79,6 +79,7 @@ from podtui.server.kubelet_api.what_if import (
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
 from podtui.server.resources.default_roles import DefaultRoles
 from podtui.server.resources.garbage_collector import GarbageCollector
+from podtui.server.resources.ingress_classes import publish_ingress_class
 from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
@@ -238,6 +239,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         await namespaces.prepare()
         await publish_system_classes(store, clock)
         await publish_standard_class(store, clock)
+        if settings.ingressPort:
+            await publish_ingress_class(store, clock)
         await DefaultRoles(store, clock).prepare()
         aggregation = ClusterRoleAggregation(store, clock)
         await aggregation.aggregate()
