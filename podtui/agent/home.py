@@ -28,7 +28,14 @@ from podtui.api.v1 import (
 from podtui.client.protocol import Changed, Delta, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError, StoreGone
-from podtui.kubelet.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
+from podtui.kubelet.ports import (
+    PodChanges,
+    PodNetwork,
+    Ports,
+    ServiceAccountTokens,
+    Token,
+    TokenRequest,
+)
 from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.resources.field_managers import managed
@@ -47,7 +54,11 @@ _RESOURCES: Final[Mapping[DocumentKind, Resource]] = {
 
 
 def home_ports(
-    records: Records, clock: Clock, node_name: str, tokens: ServiceAccountTokens | None = None
+    records: Records,
+    clock: Clock,
+    node_name: str,
+    tokens: ServiceAccountTokens | None = None,
+    network: PodNetwork | None = None,
 ) -> Ports:
     """Return the ports of a kubelet whose API is the records of its own agent."""
     return Ports(
@@ -58,6 +69,7 @@ def home_ports(
         runtime_classes=HomeRuntimeClasses(records),
         tokens=tokens,
         claims=HomeClaims(records),
+        network=network,
     )
 
 

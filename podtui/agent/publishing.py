@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from podtui.agent.pod_dialing import EndpointDialer
-from podtui.api.v1 import Pod
 from podtui.client.api_client import ApiClient
-from podtui.client.cache import Cache
-from podtui.client.protocol import Follower
 from podtui.clock import Clock
 from podtui.controllers.client import ControllerClient
-from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import run_controller
 from podtui.pki.certificates import (
     key_pem,
@@ -24,9 +18,11 @@ from podtui.pki.certificates import (
     pem,
 )
 from podtui.runtime.docker.identity import root_key
-from podtui.runtime.protocol import Runtime
 from podtui.services.ingress_server import IngressServer, server_context
 from podtui.services.ingresses import Ingresses
+from podtui.services.manager import Jobs, Services
+from podtui.services.protocol import EventSink
+from podtui.services.proxies import Dialer
 from podtui.services.service_ports import ServicePorts
 from podtui.settings import Settings
 
@@ -35,16 +31,18 @@ AGENT: Final = "cloud-controller-manager"
 
 
 def publishing_jobs(
-    client: ApiClient, objects: Follower, runtime: Runtime, settings: Settings, clock: Clock
-) -> dict[str, Callable[[], Awaitable[object]]]:
-    """Return the long-running calls, by name."""
-    cache = Cache()
-    pods = PodsByIp(cache)
+    services: Services,
+    client: ApiClient,
+    events: EventSink,
+    dialer: Dialer,
+    settings: Settings,
+    clock: Clock,
+) -> Jobs:
+    """Return the long-running calls, by name. They write with ``client``."""
+    cache = services.cache
     writer = ControllerClient(client, cache)
-    events = ControllerEvents(client, clock)
-    dialer = EndpointDialer(runtime, pods.uid)
     ports = ServicePorts(
-        cache,
+        services.index,
         writer,
         events,
         dialer,
@@ -52,9 +50,7 @@ def publishing_jobs(
         address=settings.servicesAddress,
         machine=root_key(str(settings.rootDir)),
     )
-    jobs: dict[str, Callable[[], Awaitable[object]]] = {
-        "objects of published Services": partial(cache.run, objects),
-        "events of published Services": events.run,
+    jobs: Jobs = {
         "published Services": partial(ports.run, partial(run_controller, ports, cache, clock)),
     }
     controllers: list[ServicePorts | Ingresses] = [ports]
@@ -62,6 +58,7 @@ def publishing_jobs(
         fallback = fallback_context(settings.servicesAddress, clock)
         ingresses = Ingresses(
             cache,
+            services.index,
             writer,
             events,
             lambda backends_of: IngressServer(backends_of, dialer, fallback, clock),
@@ -87,29 +84,3 @@ def fallback_context(address: str, clock: Clock) -> ssl.SSLContext:
         authority, authority_key, key, names, now, "podtui-ingress"
     )
     return server_context(pem(certificate), key_pem(key))
-
-
-class PodsByIp:
-    """The pods of a cache with a network of their own, by IP."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._uids: dict[str, str] = {}
-        cache.observe(Pod, self._changed)
-
-    def uid(self, ip: str) -> str:
-        """Return the UID of the pod with an IP, or an empty text."""
-        return self._uids.get(ip, "")
-
-    def _changed(self, before: object | None, after: object | None) -> None:
-        if isinstance(before, Pod):
-            for ip in _ips(before):
-                if self._uids.get(ip) == before.metadata.uid:
-                    del self._uids[ip]
-        if isinstance(after, Pod):
-            for ip in _ips(after):
-                self._uids[ip] = after.metadata.uid
-
-
-def _ips(pod: Pod) -> list[str]:
-    ended = pod.status.phase in ("Succeeded", "Failed")
-    return [] if ended or pod.spec.hostNetwork else [item.ip for item in pod.status.podIPs]

@@ -31,6 +31,8 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.pod_collector import PodCollector
+from podtui.agent.pod_dialing import EndpointDialer
+from podtui.agent.pod_networks import EngineNetworks, host_table
 from podtui.agent.publishing import AGENT as PUBLISHER
 from podtui.agent.publishing import publishing_jobs
 from podtui.agent.systemd import machine_is_stopping
@@ -43,6 +45,7 @@ from podtui.client.api_client import ApiClient
 from podtui.client.protocol import Follower
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
+from podtui.controllers.events import ControllerEvents
 from podtui.controllers.manager import AGENT, controller_jobs
 from podtui.controllers.volumes import VolumeDirectories
 from podtui.errors import AgentClash, PodtuiError, first_error
@@ -87,6 +90,7 @@ from podtui.server.resources.storage_classes import publish_standard_class
 from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.tls import TlsServer
+from podtui.services.manager import SERVICE_PROXY, Services, service_jobs
 from podtui.settings import SETTINGS, Settings
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
@@ -193,9 +197,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         config = kubelet_config(settings)
         if settings.enableServer:
             config = replace(config, endpoint_port=point.port)
+        networks = EngineNetworks(runtime)
         kubelet = Kubelet(
             runtime=runtime,
-            ports=home_ports(store, clock, settings.nodeName, HomeTokens(store, tokens)),
+            ports=home_ports(store, clock, settings.nodeName, HomeTokens(store, tokens), networks),
             records=store,
             folders=objects,
             clock=clock,
@@ -275,9 +280,17 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 stack.push_async_callback(manager.close)
                 directories = volume_directories(runtime, settings)
                 jobs |= controller_jobs(manager, objects, clock, directories)
+            proxy_client = UnixClient(settings.socket_path, clock=clock, agent=SERVICE_PROXY)
+            stack.push_async_callback(proxy_client.close)
+            events = ControllerEvents(proxy_client, clock)
+            services = Services(networks, events, clock, table=host_table(str(settings.rootDir)))
+            networks.services = services.proxy
+            jobs["events of Services"] = events.run
+            jobs |= service_jobs(services, objects)
             publisher = UnixClient(settings.socket_path, clock=clock, agent=PUBLISHER)
             stack.push_async_callback(publisher.close)
-            jobs |= publishing_jobs(publisher, objects, runtime, settings, clock)
+            dialer = EndpointDialer(runtime, networks)
+            jobs |= publishing_jobs(services, publisher, events, dialer, settings, clock)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [

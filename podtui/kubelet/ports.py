@@ -141,10 +141,25 @@ class ServiceAccountTokens(Protocol):
         ...
 
 
+class PodNetwork(Protocol):
+    """The networks of pods, in which Services have names and addresses. No method raises because
+    Services are unavailable: the implementation reports that itself."""
+
+    async def attach(self, pod: Pod, sandbox_id: str, ips: tuple[str, ...]) -> None:
+        """Let a pod reach Services, before its first container starts. ``ips`` are those of the
+        sandbox, none with the host's network. Idempotent: called in each pass of the pod."""
+        ...
+
+    async def detach(self, sandbox_id: str) -> None:
+        """Forget a sandbox before it is stopped. Idempotent."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
-    cannot be set up; without ``claims``, those of claims."""
+    cannot be set up; without ``claims``, those of claims; without ``network``, pods reach no
+    Services."""
 
     pods: PodClient
     events: EventSink
@@ -153,3 +168,4 @@ class Ports:
     runtime_classes: RuntimeClasses
     tokens: ServiceAccountTokens | None = None
     claims: ClaimSource | None = None
+    network: PodNetwork | None = None

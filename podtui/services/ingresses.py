@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from podtui.api.discovery import EndpointSlice
 from podtui.api.networking import (
     Ingress,
     IngressClass,
@@ -24,7 +23,8 @@ from podtui.api.networking import (
 from podtui.api.urls import host_port
 from podtui.api.v1 import Secret, Service
 from podtui.client.cache import Cache, Key, Kind
-from podtui.services.backends import Backend, backends_of, service_key
+from podtui.services.backends import Backend, backends_of
+from podtui.services.index import ServiceIndex
 from podtui.services.ingress_rules import (
     Certificate,
     Target,
@@ -35,9 +35,10 @@ from podtui.services.ingress_rules import (
     route_table,
 )
 from podtui.services.ingress_server import IngressServer, server_context
+from podtui.services.protocol import EventSink, EventType
 from podtui.services.proxies import listening_socket
 from podtui.services.publishing import shown_address
-from podtui.services.service_ports import Events, EventType, Writer
+from podtui.services.service_ports import Writer
 
 PORTS: Final = 10
 """The number of ports that are tried."""
@@ -53,14 +54,16 @@ class Ingresses:
     def __init__(
         self,
         cache: Cache,
+        index: ServiceIndex,
         writer: Writer,
-        events: Events,
+        events: EventSink,
         make_server: Callable[[Callable[[Target], tuple[Backend, ...]]], IngressServer],
         *,
         address: str,
         port: int,
     ) -> None:
         self._cache = cache
+        self._index = index
         self._writer = writer
         self._events = events
         self._address = address
@@ -82,7 +85,6 @@ class Ingresses:
             IngressClass: _table_key,
             Service: _table_key,
             Secret: self._secret_key,
-            EndpointSlice: lambda item: (),
         }
 
     async def run(self, follow: Callable[[], Awaitable[object]]) -> None:
@@ -113,9 +115,7 @@ class Ingresses:
     def _backends(self, target: Target) -> tuple[Backend, ...]:
         if target.port is None:
             return ()
-        slices = self._cache.list(EndpointSlice, target.namespace)
-        key = (target.namespace, target.service)
-        return backends_of(target.port, [item for item in slices if service_key(item) == key])
+        return backends_of(target.port, self._index.slices((target.namespace, target.service)))
 
     async def _listen(self, *, needed: bool) -> str:
         """Start or end the server. Return a problem."""
