@@ -108,10 +108,7 @@ class ServicePorts:
             self._reported.pop(key, None)
             self._balanced.discard(key)
             return None
-        slices = [
-            item for item in self._cache.list(EndpointSlice, key[0]) if key in _slice_key(item)
-        ]
-        ports = service_ports(service, slices)
+        ports = service_ports(service, self._index.slices(key))
         problems: list[str] = []
         wanted = node_listeners(ports, self._address)
         for listener, port in wanted.items():
