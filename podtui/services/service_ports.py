@@ -104,7 +104,8 @@ class ServicePorts:
     async def sync(self, key: Key) -> float | None:
         service = self._index.service(key)
         if service is None:
-            await self._close(key, [*self._opened.pop(key, {})])
+            await self._close(key, [*self._opened.get(key, {})])
+            self._opened.pop(key, None)
             self._reported.pop(key, None)
             self._balanced.discard(key)
             return None
