@@ -14,26 +14,16 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from podtui.api.names import INGRESS_CLASS_ANNOTATION, INGRESS_CONTROLLER
+from podtui.api.names import (
+    FOREIGN_INGRESS_ANNOTATIONS,
+    INGRESS_CLASS_ANNOTATION,
+    INGRESS_CONTROLLER,
+)
 from podtui.api.networking import Ingress, IngressBackend, IngressClass
 from podtui.api.urls import LOCAL_DOMAIN, covers
 from podtui.api.v1 import Service, ServicePort
 
 _REGULAR_EXPRESSION: Final = "(*[?$|^"
-_CONTROLLER_PREFIXES: Final = (
-    "nginx.ingress.kubernetes.io/",
-    "nginx.org/",
-    "traefik.ingress.kubernetes.io/",
-    "haproxy.org/",
-    "haproxy-ingress.github.io/",
-    "alb.ingress.kubernetes.io/",
-    "appgw.ingress.kubernetes.io/",
-    "konghq.com/",
-    "ingress.kubernetes.io/",
-    "ingress.gcp.kubernetes.io/",
-    "networking.gke.io/",
-)
-"""The prefixes of annotations that configure other controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +97,7 @@ def is_served(ingress: Ingress, classes: Mapping[str, IngressClass]) -> bool:
 
 
 def foreign_controller(ingress: Ingress, classes: Mapping[str, IngressClass]) -> str:
-    """Return the controller that serves an Ingress in podtui's place, or an empty text."""
+    """Return the controller that serves an Ingress, if it is not podtui, else an empty text."""
     known = classes.get(class_of(ingress))
     return "" if known is None or is_served(ingress, classes) else known.spec.controller
 
@@ -115,7 +105,9 @@ def foreign_controller(ingress: Ingress, classes: Mapping[str, IngressClass]) ->
 def ignored_annotations(ingress: Ingress) -> list[str]:
     """Return the annotations for other controllers, which have no effect."""
     return sorted(
-        name for name in ingress.metadata.annotations if name.startswith(_CONTROLLER_PREFIXES)
+        name
+        for name in ingress.metadata.annotations
+        if name.startswith(FOREIGN_INGRESS_ANNOTATIONS)
     )
 
 
