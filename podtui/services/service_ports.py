@@ -156,11 +156,14 @@ class ServicePorts:
     async def _close(self, key: Key, listeners: Iterable[Listener]) -> None:
         """Stop listening. Open TCP connections continue."""
         opened = self._opened.get(key, {})
-        tasks = [opened.pop(listener).task for listener in listeners if listener in opened]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        ended = [opened.pop(listener) for listener in listeners if listener in opened]
+        for item in ended:
+            item.task.cancel()
+        if ended:
+            await asyncio.wait([item.task for item in ended])
+        for item in ended:
+            # A task that is cancelled before it begins closes nothing.
+            item.proxy.close()
 
     def _ensure_balancer(
         self, key: Key, service: Service, ports: Sequence[PortBackends]
