@@ -43,12 +43,13 @@ _LARGEST: Final = 65535
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host that a text names. ``port`` is 0 if the text does not tell it. ``sure`` is false if
-    the text may mean something else."""
+    """A host that a text names. ``port`` is 0 if the text does not tell it. Not ``sure``: the text
+    may mean something else, even if the name of its variable announces a host."""
 
     name: str
     port: int = 0
     sure: bool = False
+    announced: bool = False
 
 
 def names_host(name: str) -> bool:
@@ -104,8 +105,9 @@ def _tokens(text: str, *, announced: bool) -> Iterator[Host]:
     items = [item.strip() for item in text.split(",")]
     if all(_BARE.fullmatch(item) or _HOST_PORT.fullmatch(item) for item in items):
         for item in items:
-            host, _, port = item.partition(":")
-            yield Host(host, _port(port.partition("/")[0]), sure=announced)
+            host, colon, port = item.partition(":")
+            number = _port(port.partition("/")[0])
+            yield Host(host, number, sure=announced and bool(colon), announced=announced)
         return
     for token in _TOKENS.findall(text):
         if match := _HOST_PORT.fullmatch(token):
@@ -128,7 +130,7 @@ def _unique(hosts: Iterable[Host]) -> list[Host]:
             continue
         key = (name, host.port)
         old = result.get(key)
-        if old is None or (host.sure and not old.sure):
+        if old is None or host.sure > old.sure:
             result[key] = replace(host, name=name)
     return [
         host

@@ -54,8 +54,8 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Kind
 from podtui.why.claims import claim_users
 from podtui.why.endpoints import selected_pods
-from podtui.why.inventory import Inventory, object_name
-from podtui.why.objects import WORKLOADS, diagnose_object
+from podtui.why.inventory import WORKLOADS, Inventory, object_name
+from podtui.why.objects import diagnose_object
 
 
 def container_parts(
