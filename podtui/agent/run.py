@@ -31,6 +31,8 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.pod_collector import PodCollector
+from podtui.agent.publishing import AGENT as PUBLISHER
+from podtui.agent.publishing import publishing_jobs
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
 from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
@@ -270,6 +272,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 stack.push_async_callback(manager.close)
                 directories = volume_directories(runtime, settings)
                 jobs |= controller_jobs(manager, objects, clock, directories)
+            publisher = UnixClient(settings.socket_path, clock=clock, agent=PUBLISHER)
+            stack.push_async_callback(publisher.close)
+            jobs |= publishing_jobs(publisher, objects, runtime, settings, clock)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [

@@ -1,8 +1,8 @@
 """The backends of Services: the addresses that a connection to a Service's port may reach.
 
-As kube-proxy chooses them: endpoints that are ready; if there are none, those that still serve while
-they terminate. The endpoints of a Service with ``publishNotReadyAddresses`` are always ready: the
-controller of EndpointSlices writes them so.
+As kube-proxy chooses them: endpoints that are ready; if there are none, those that still serve
+while they terminate. The endpoints of a Service with ``publishNotReadyAddresses`` are always
+ready: the controller of EndpointSlices writes them so.
 """
 
 from __future__ import annotations
