@@ -144,7 +144,9 @@ class Proxy:
         self._start(network)
 
     def reaches(self, sandbox_id: str) -> bool:
-        return sandbox_id in self._pods
+        """Return whether the rules of an attached pod were applied."""
+        network = self._attached.get(HOST if sandbox_id in self._host_pods else sandbox_id)
+        return network is not None and network.rules is not None
 
     async def detach(self, sandbox_id: str) -> None:
         if self._host_pods.pop(sandbox_id, None) is not None:
