@@ -288,7 +288,13 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             proxy_client = UnixClient(settings.socket_path, clock=clock, agent=SERVICE_PROXY)
             stack.push_async_callback(proxy_client.close)
             events = ControllerEvents(proxy_client, clock)
-            services = Services(networks, events, clock, table=host_table(str(settings.rootDir)))
+            services = Services(
+                networks,
+                events,
+                clock,
+                node_name=settings.nodeName,
+                host_table=host_table(str(settings.rootDir)),
+            )
             networks.services = services.proxy
             if settings.enableServer:
                 pods_api = ApiForPods(PodServers(runner, certificate, clock=clock))

@@ -25,15 +25,28 @@ class Services:
     """
 
     def __init__(
-        self, networks: PodNetworks, events: EventSink, clock: Clock, *, table: str
+        self,
+        networks: PodNetworks,
+        events: EventSink,
+        clock: Clock,
+        *,
+        node_name: str,
+        host_table: str,
     ) -> None:
-        """``table`` is the name of the agent's table of rules in the host's network."""
+        """``host_table`` is the name of the agent's table of rules in the host's network."""
         self.cache = Cache()
         self.index = ServiceIndex(self.cache)
         self.listeners: list[PodListener] = []
         """DNS and the API for pods. Complete before `jobs` run."""
         self.proxy = Proxy(
-            self.cache, self.index, networks, self.listeners, events, clock, host_table=table
+            self.cache,
+            self.index,
+            networks,
+            self.listeners,
+            events,
+            clock,
+            node_name=node_name,
+            host_table=host_table,
         )
 
 

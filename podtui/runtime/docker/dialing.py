@@ -22,7 +22,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Final, TypeVar
 
-from podtui.errors import EngineConflict, EngineError, ExecStartError
+from podtui.errors import EngineConflict, EngineError, ExecStartError, NetworkUnavailable
 from podtui.runtime.docker.hijack import SocketChannel, connected
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.sandboxes import Sandboxes
@@ -119,6 +119,8 @@ class PodNamespaces:
             self._end()
             raise ConnectionAbortedError("the helper process ended")
         number, text = json.loads(answer)
+        if number == errno.EOPNOTSUPP:
+            raise NetworkUnavailable(text)
         if number == errno.EINVAL:
             raise EngineError(text)
         if number:
@@ -231,7 +233,8 @@ class Dialing:
             return self._remember(sandbox_id, entered, await call(*entered))
         except OSError as error:
             reason = error.strerror or str(error)
-            raise EngineError(
+            denied = isinstance(error, PermissionError)
+            raise (NetworkUnavailable if denied else EngineError)(
                 f"failed to enter the network namespace of the pod: {reason}"
             ) from error
 

@@ -31,6 +31,14 @@ CONNTRACK = ("/usr/sbin/conntrack", "/sbin/conntrack", "/usr/bin/conntrack")
 class Failed(Exception):
     """A program refused the request; its text says why."""
 
+    number = errno.EINVAL
+
+
+class Missing(Failed):
+    """A program or a library is not installed."""
+
+    number = errno.EOPNOTSUPP
+
 
 def main() -> None:
     channel = socket.socket(fileno=0)
@@ -51,7 +59,7 @@ def main() -> None:
         except OSError as error:
             answer = [error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)]
         except Failed as error:
-            answer = [errno.EINVAL, str(error)[:ERROR_LIMIT]]
+            answer = [error.number, str(error)[:ERROR_LIMIT]]
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -158,7 +166,7 @@ def load_nftables() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(LIBNFTABLES)
     except OSError as error:
-        raise Failed(
+        raise Missing(
             f"{LIBNFTABLES} is not installed on this machine (package nftables)"
         ) from error
     library.nft_ctx_new.restype = ctypes.c_void_p
@@ -175,7 +183,7 @@ def forget_flows(ip: str, port: int) -> None:
     """Delete the tracked UDP flows whose replies come from ``ip`` and ``port``."""
     program = next((path for path in CONNTRACK if os.access(path, os.X_OK)), None)
     if program is None:
-        raise Failed("conntrack is not installed on this machine (package conntrack)")
+        raise Missing("conntrack is not installed on this machine (package conntrack)")
     command = [program, "-D", "-p", "udp", "--reply-src", ip, "--reply-port-src", str(port)]
     with open(os.devnull, "r+b") as null:
         actions = [(os.POSIX_SPAWN_DUP2, null.fileno(), number) for number in (0, 1, 2)]
