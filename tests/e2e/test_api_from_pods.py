@@ -156,7 +156,7 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
     )
     server = ("--server=https://10.96.0.1", f"--certificate-authority={TOKEN_PATH}/ca.crt")
     wrong = agent.run(*run, "get", "pods", *server, "--token=x")
-    assert "Unauthorized" in wrong.stderr
+    assert "You must be logged in to the server" in wrong.stderr
     names = agent.out(*run, "get", "pods", "-o", "name", "--tls-server-name=kubernetes.default.svc")
     assert "pod/cli" in names
     agent.out("delete", "pod/cli", "--timeout=60s")
