@@ -51,6 +51,10 @@ class EngineNetworks:
         if self.services is not None:
             await self.services.detach(sandbox_id)
 
+    def sandbox_of(self, ip: str) -> str:
+        """Return the sandbox with an IP; empty if there is none."""
+        return self._pods.get(ip, "")
+
     # --- for Services
 
     async def set_rules(self, sandbox_id: str, rules: str) -> None:

@@ -32,7 +32,10 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.pod_collector import PodCollector
+from podtui.agent.pod_dialing import EndpointDialer
 from podtui.agent.pod_networks import EngineNetworks, host_table
+from podtui.agent.publishing import AGENT as PUBLISHER
+from podtui.agent.publishing import publishing_jobs
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
 from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
@@ -80,6 +83,7 @@ from podtui.server.kubelet_api.what_if import (
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
 from podtui.server.resources.default_roles import DefaultRoles
 from podtui.server.resources.garbage_collector import GarbageCollector
+from podtui.server.resources.ingress_classes import publish_ingress_class
 from podtui.server.resources.kubernetes_service import KubernetesService
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
@@ -249,6 +253,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         await namespaces.prepare()
         await publish_system_classes(store, clock)
         await publish_standard_class(store, clock)
+        if settings.ingressPort:
+            await publish_ingress_class(store, clock)
         await DefaultRoles(store, clock).prepare()
         aggregation = ClusterRoleAggregation(store, clock)
         await aggregation.aggregate()
@@ -303,6 +309,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 jobs["API for pods"] = pods_api.run
             jobs["events of Services"] = events.run
             jobs |= service_jobs(services, objects)
+            publisher = UnixClient(settings.socket_path, clock=clock, agent=PUBLISHER)
+            stack.push_async_callback(publisher.close)
+            dialer = EndpointDialer(runtime, networks)
+            jobs |= publishing_jobs(services, publisher, events, dialer, settings, clock)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [

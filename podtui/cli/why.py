@@ -35,10 +35,16 @@ from podtui.why import (
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import REJECTIONS, diagnose_waiting
 from podtui.why.folder import is_unusable
-from podtui.why.inventory import Inventory, Noun, find_noun, nearest_noun, object_name
+from podtui.why.inventory import (
+    WORKLOADS,
+    Inventory,
+    Noun,
+    find_noun,
+    nearest_noun,
+    object_name,
+)
 from podtui.why.node_pods import NodePods, by_node
 from podtui.why.objects import (
-    WORKLOADS,
     diagnose_object,
     explain_pod,
     find_objects,

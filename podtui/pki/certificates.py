@@ -58,8 +58,9 @@ def make_server_certificate(
     key: ec.EllipticCurvePrivateKey,
     names: Sequence[str],
     now: datetime,
+    common_name: str = "podtui-apiserver",
 ) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "podtui-apiserver")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     public = key.public_key()
     issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return (

@@ -16,6 +16,7 @@ from podtui.api.objects import Object
 from podtui.api.v1 import Pod
 
 Transport = Literal["TCP", "UDP"]
+EventType = Literal["Normal", "Warning"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ class EventSink(Protocol):
         self,
         component: str,
         item: Object,
-        event_type: Literal["Normal", "Warning"],
+        event_type: EventType,
         reason: str,
         message: str,
     ) -> None:

@@ -13,7 +13,9 @@ from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.autoscaling import HorizontalPodAutoscaler
 from podtui.api.batch import CronJob, Job
 from podtui.api.events import event_count, event_order, last_seen
+from podtui.api.networking import Ingress, NetworkPolicy
 from podtui.api.objects import Object
+from podtui.api.policy import PodDisruptionBudget
 from podtui.api.v1 import (
     Event,
     ObjectMeta,
@@ -65,12 +67,19 @@ NOUNS: Final = (
     Noun(Job, "jobs", (), "batch"),
     Noun(CronJob, "cronjobs", ("cj",), "batch"),
     Noun(Service, "services", ("svc",)),
+    Noun(Ingress, "ingresses", ("ing",), "networking.k8s.io"),
+    Noun(NetworkPolicy, "networkpolicies", ("netpol",), "networking.k8s.io"),
+    Noun(PodDisruptionBudget, "poddisruptionbudgets", ("pdb",), "policy"),
     Noun(PersistentVolumeClaim, "persistentvolumeclaims", ("pvc",)),
     Noun(PersistentVolume, "persistentvolumes", ("pv",)),
     Noun(HorizontalPodAutoscaler, "horizontalpodautoscalers", ("hpa",), "autoscaling"),
     Noun(ServiceAccount, "serviceaccounts", ("sa",)),
     Noun(ResourceQuota, "resourcequotas", ("quota",)),
 )
+WORKLOADS: Final = (
+    Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, CronJob, Job,
+)  # fmt: skip
+"""The kinds that create pods."""
 _BY_NAME: Final = {name: noun for noun in NOUNS for name in noun.names}
 
 

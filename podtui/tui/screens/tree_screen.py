@@ -48,8 +48,7 @@ from podtui.tui.widgets.filters import ALL, Filter, FilterError, complete_filter
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
-from podtui.why.inventory import find_noun
-from podtui.why.objects import WORKLOADS
+from podtui.why.inventory import WORKLOADS, find_noun
 
 TREE_KINDS: Final[tuple[type[Any], ...]] = (
     *WORKLOADS, Service, PersistentVolumeClaim, PersistentVolume, Endpoints, EndpointSlice,

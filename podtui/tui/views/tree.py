@@ -53,10 +53,9 @@ from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Kind
 from podtui.why.claims import claim_users
-from podtui.why.inventory import Inventory, object_name
-from podtui.why.objects import WORKLOADS, diagnose_object
-from podtui.why.services import selects
-from podtui.why.workloads import alive
+from podtui.why.endpoints import selected_pods
+from podtui.why.inventory import WORKLOADS, Inventory, object_name
+from podtui.why.objects import diagnose_object
 
 
 def container_parts(
@@ -468,18 +467,11 @@ def owner_branches(inventory: Inventory) -> tuple[list[Branch], list[Branch], li
     ]
     services = [
         Branch(item, diagnose_object(inventory, item), label_text(item.spec.selector),
-               pods=tuple(_endpoints_of(inventory, item)))
+               pods=tuple(selected_pods(inventory, item)))
         for item in inventory.list(Service)
     ]  # fmt: skip
     claims = [_claim_branch(inventory, item) for item in inventory.list(PersistentVolumeClaim)]
     return workloads, services, claims
-
-
-def _endpoints_of(inventory: Inventory, service: Service) -> Iterator[Pod]:
-    if service.spec.selector and service.spec.type != "ExternalName":
-        for pod in alive(inventory.list(Pod, service.metadata.namespace)):
-            if selects(service.spec.selector, pod.metadata.labels):
-                yield pod
 
 
 def _workload_branch(inventory: Inventory, item: Any) -> Branch:

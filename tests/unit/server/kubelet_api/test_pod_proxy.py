@@ -21,13 +21,13 @@ from served import Served, pod, serving
 from podtui.api.v1 import ContainerPort, Endpoints, Pod, PodIP, Service
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
+from podtui.http_client import HttpProblem, parse_head
 from podtui.pki.pki import Pki
+from podtui.runtime import bridge
 from podtui.runtime.protocol import Duplex
 from podtui.server.kubelet_api.locations import ProxyTarget, parse_target
 from podtui.server.kubelet_api.pod_proxy import dial_problem, rewritten_location
 from podtui.server.status import StatusError
-from podtui.server.transport import http_client
-from podtui.server.transport.http_client import HttpProblem, parse_head
 
 PROXY = "/api/v1/namespaces/default/pods/{}/proxy"
 WEB = PROXY.format("web")
@@ -324,7 +324,7 @@ async def test_a_lack_of_sockets_is_the_words_of_the_answer(
     def full() -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(http_client.socket, "socketpair", full)
+    monkeypatch.setattr(bridge.socket, "socketpair", full)
     async with http.get(f"{WEB}/x") as response:
         status = await response.json()
     assert response.status == 503
