@@ -193,6 +193,11 @@ def test_a_client_survives_new_tokens_keys_and_certificates(agent: KubectlAgent)
     agent.until(lambda: "listed" in lines()[begin:], 240)
     agent.out("create", "configmap", "later")
     agent.until(lambda: "ADDED later" in lines(), 60)
+    [client] = json.loads(agent.out("get", "pods", "-l", "app=client", "-o", "json"))["items"]
+    [state] = client["status"]["containerStatuses"]
+    assert state["restartCount"] == 0
+    # What failed meanwhile was refused by the new key, or had no server.
+    assert "401 Unauthorized" in lines()[begin - 2 :] or "MaxRetryError" in lines()
     agent.out("delete", "deploy/client", "configmap/before", "configmap/after", "configmap/later")
 
 
