@@ -46,6 +46,7 @@ from podtui.services.rules import (
     merged,
     removed_udp_backends,
     service_table,
+    table_deletion,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -167,7 +168,7 @@ class Proxy:
 
     async def _remove_host_table(self) -> None:
         try:
-            await self._networks.set_rules(HOST, f"delete table ip {self._host_table}\n")
+            await self._networks.set_rules(HOST, table_deletion(self._host_table))
         except EngineUnavailable:
             raise
         except PodtuiError as error:
