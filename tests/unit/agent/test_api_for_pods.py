@@ -19,6 +19,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
 from pod_builders import ctr, make_pod
 from tls_world import ShiftedClock, TlsWorld, tls_world
 
@@ -53,12 +54,12 @@ class PodsWorld:
     ) -> AsyncIterator[aiohttp.ClientSession]:
         """A client that resolves the names of the API to a listener, as rules in a pod do."""
 
-        class Resolver(aiohttp.abc.AbstractResolver):
+        class Resolver(AbstractResolver):
             async def resolve(
                 self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-            ) -> list[aiohttp.abc.ResolveResult]:
+            ) -> list[ResolveResult]:
                 return [
-                    aiohttp.abc.ResolveResult(
+                    ResolveResult(
                         hostname=host, host=ADDRESS, port=port, family=socket.AF_INET, proto=0,
                         flags=socket.AI_NUMERICHOST,
                     )
