@@ -81,6 +81,8 @@ class _Network:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     worker: asyncio.Task[None] | None = None
+    unavailable: bool = False
+    """Whether the last try found that the network cannot be entered."""
     reported: str = ""
     """The failure that was reported last; empty after a success."""
 
@@ -145,9 +147,9 @@ class Proxy:
         self._start(network)
 
     def reaches(self, sandbox_id: str) -> bool:
-        """Return whether the rules of an attached pod were applied."""
+        """Also for a pod whose rules could not be applied yet: they will be."""
         network = self._attached.get(HOST if sandbox_id in self._host_pods else sandbox_id)
-        return network is not None and network.rules is not None
+        return network is not None and not network.unavailable
 
     async def detach(self, sandbox_id: str) -> None:
         if self._host_pods.pop(sandbox_id, None) is not None:
@@ -290,6 +292,7 @@ class Proxy:
                 await self._listen(network)
                 await self._apply(network, self._table)
         except NetworkUnavailable as error:
+            network.unavailable = True
             self._warn(f"pods cannot reach Services: {error}")
             return False
         except (EngineUnavailable, EngineConflict, EngineNotFound) as error:
@@ -303,7 +306,7 @@ class Proxy:
             # The next try replaces the whole table.
             network.rules = None
             return False
-        network.reported = ""
+        network.reported, network.unavailable = "", False
         await self._forget_flows(network)
         return True
 
