@@ -75,6 +75,10 @@ def closed_port() -> Backend:
         return Backend(LOOPBACK, sock.getsockname()[1])
 
 
+def free_port() -> int:
+    return closed_port().port
+
+
 async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - conditions of plain data

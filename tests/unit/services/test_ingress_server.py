@@ -8,23 +8,16 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 import aiohttp
 import pytest
 from aiohttp import web
 from cryptography import x509
+from ingress_certificates import certificate
 from service_world import LOOPBACK, LoopbackDialer, closed_port, tcp_server, until
 
 from podtui.api.v1 import ServicePort
 from podtui.clock import SystemClock
-from podtui.pki.certificates import (
-    key_pem,
-    make_authority,
-    make_key,
-    make_server_certificate,
-    pem,
-)
 from podtui.services import ingress_server
 from podtui.services.backends import Backend
 from podtui.services.ingress_rules import Certificate, PathRule, RouteTable, Target
@@ -39,13 +32,6 @@ def target(name: str = "web", **changes: object) -> Target:
 
 def table(item: Target, host: str = "") -> RouteTable:
     return RouteTable({host: (PathRule("/", is_exact=False, target=item),)}, None, ())
-
-
-def certificate(name: str) -> tuple[bytes, bytes]:
-    now, authority_key, key = datetime.now(UTC), make_key(), make_key()
-    authority = make_authority(authority_key, now)
-    made = make_server_certificate(authority, authority_key, key, (name,), now, name)
-    return pem(made), key_pem(key)
 
 
 @asynccontextmanager
