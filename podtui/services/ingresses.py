@@ -98,7 +98,7 @@ class Ingresses:
         classes = {item.metadata.name: item for item in self._cache.list(IngressClass)}
         ingresses = self._cache.list(Ingress)
         served = [item for item in ingresses if is_served(item, classes)]
-        table = route_table(served, lambda *name: self._cache.get(Service, *name))
+        table = route_table(served, self._service)
         self._server.table = table
         problems = self._update_certificates(table.certificates)
         problem = await self._listen(needed=bool(served))
@@ -111,6 +111,9 @@ class Ingresses:
         return RETRY_SECONDS if problem else None
 
     # --- the server
+
+    def _service(self, namespace: str, name: str) -> Service | None:
+        return self._index.service((namespace, name))
 
     def _backends(self, target: Target) -> tuple[Backend, ...]:
         if target.port is None:
