@@ -185,6 +185,33 @@ async def test_a_websocket(client: aiohttp.ClientSession) -> None:
         await until(lambda: dialer.open == 0)
 
 
+async def test_an_upgrade_to_http_2_is_not_passed_on(client: aiohttp.ClientSession) -> None:
+    names = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "x"}
+    async with (
+        pod(shown) as backend,
+        ingress(backend) as (_, url),
+        client.post(f"http://{url}/", data=b"body", headers=names) as response,
+    ):
+        answer = await response.json()
+    assert answer["body"] == "body"
+    assert not {"upgrade", "http2-settings"} & answer["headers"].keys()
+
+
+async def test_a_pod_that_switches_the_protocol_unasked(client: aiohttp.ClientSession) -> None:
+    async def switch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")
+        writer.close()
+
+    async with (
+        tcp_server(switch) as backend,
+        ingress(backend) as (_, url),
+        client.get(f"http://{url}/") as response,
+    ):
+        assert response.status == 502
+        assert "switched to another protocol" in await response.text()
+
+
 async def test_why_no_pod_answers(client: aiohttp.ClientSession) -> None:
     async def answer(server: IngressServer, item: RouteTable) -> tuple[int, str]:
         server.table = item
