@@ -284,7 +284,7 @@ def _unknown_port(inventory: Inventory, item: Service, pods: Sequence[Pod]) -> D
     if manifest_of(inventory, item) is not None:
         return diagnosis
     operation = [{"op": "replace", "path": f"/spec/ports/{index}/targetPort", "value": near}]
-    command = patch_command("service", item, operation).replace("--type=merge", "--type=json")
+    command = patch_command("service", item, operation)
     return replace(diagnosis, advice=f"If that port is meant: {command}")
 
 
