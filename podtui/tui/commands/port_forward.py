@@ -3,7 +3,7 @@ screen is left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -121,19 +121,25 @@ async def start_service_forward(session: Session, kind: ServedKind, meta: Object
     item = await session.client.get_object(kind, meta.namespace, meta.name)
     service = lenient_convert(item.content, Service)
     pod = forwarded_pod(service, session.model.pods.values())
-    names = [port for port in service.spec.ports if (port.protocol or "TCP") == "TCP"]
-    text = await session.ask(
-        TextDialog(
-            f"Forward a port to the Service {clean(meta.name)}",
-            service_forward_words(names, pod),
-            text=_proposal(names),
-            selected=True,
-            check=lambda text: service_ports_problem(text, names, pod),
-        )
-    )
+    text = await session.ask(service_forward_dialog(service, pod))
     if text is not None:
-        ports = parse_service_ports(text, names, pod)
+        ports = parse_service_ports(text, service, pod)
         await _forward(session, pod, ports, f"Service {meta.name}")
+
+
+def service_forward_dialog(service: Service, pod: Pod) -> TextDialog:
+    """Return the dialog that asks for the port of a Service."""
+    return TextDialog(
+        f"Forward a port to the Service {clean(service.metadata.name)}",
+        service_forward_words(service, pod),
+        text=_proposal(service),
+        selected=True,
+        check=lambda text: service_ports_problem(text, service, pod),
+    )
+
+
+def _tcp_ports(service: Service) -> list[ServicePort]:
+    return [port for port in service.spec.ports if (port.protocol or "TCP") == "TCP"]
 
 
 def forwarded_pod(service: Service, pods: Iterable[Pod]) -> Pod:
@@ -155,17 +161,19 @@ def forwarded_pod(service: Service, pods: Iterable[Pod]) -> Pod:
     return running[0]
 
 
-def _proposal(ports: Sequence[ServicePort]) -> str:
+def _proposal(service: Service) -> str:
     """Return a text for the first port; ports below 1024 need privileges on this machine."""
+    ports = _tcp_ports(service)
     if not ports:
         return ""
     number = ports[0].port
     return str(number) if number > PRIVILEGED else f":{number}"
 
 
-def parse_service_ports(text: str, ports: Sequence[ServicePort], pod: Pod) -> PortPair:
+def parse_service_ports(text: str, service: Service, pod: Pod) -> PortPair:
     """Parse a pair of ports as `parse_ports`, with the ports of a Service, and return the port of
     the pod. Raises `UsageError`."""
+    ports = _tcp_ports(service)
     first, colon, second = text.strip().partition(":")
     wanted = second if colon else first
     port = next((each for each in ports if wanted in (str(each.port), each.name) and wanted), None)
@@ -179,21 +187,24 @@ def parse_service_ports(text: str, ports: Sequence[ServicePort], pod: Pod) -> Po
     return PortPair(_number(first, "local") if first else 0, remote)
 
 
-def service_ports_problem(text: str, ports: Sequence[ServicePort], pod: Pod) -> str:
+def service_ports_problem(text: str, service: Service, pod: Pod) -> str:
     """Return why the text is invalid; empty if it is valid."""
     try:
-        parse_service_ports(text, ports, pod)
+        parse_service_ports(text, service, pod)
     except UsageError as error:
         return str(error)
     return ""
 
 
-def service_forward_words(ports: Sequence[ServicePort], pod: Pod) -> list[Line]:
+def service_forward_words(service: Service, pod: Pod) -> list[Line]:
     """Return the syntax for ports, those of the Service, and the pod that is reached."""
     lines: list[Line] = [
         (Span("PORT, LOCAL:PORT, or :PORT for any free local port.", "muted"),),
     ]
-    shown = [f"{clean(port.name)}={port.port}" if port.name else str(port.port) for port in ports]
+    shown = [
+        f"{clean(port.name)}={port.port}" if port.name else str(port.port)
+        for port in _tcp_ports(service)
+    ]
     if shown:
         lines.append((Span("The Service has ", "muted"), Span(" ".join(shown), "key")))
     lines.append((Span("It reaches one pod: ", "muted"), Span(pod_label(pod), "name")))
