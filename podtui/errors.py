@@ -65,6 +65,11 @@ class EngineConflict(EngineError):
     """Raised when the engine refuses because of the current state (name in use, still running)."""
 
 
+class NetworkUnavailable(EngineError):
+    """Raised if the networks of pods cannot be used on this machine: no permission to enter them,
+    or a missing program."""
+
+
 class AgentClash(EngineError):
     """Raised if another agent's containers have the names that this agent's containers would
     get."""

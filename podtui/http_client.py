@@ -6,13 +6,15 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from multidict import CIMultiDict, MultiMapping
+
+from podtui.errors import without_group
 
 MAX_HEAD_BYTES: Final = 1 << 20
 """As in Go's client."""
@@ -84,6 +86,19 @@ def unverified() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+@asynccontextmanager
+async def beside(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    """Run jobs, which raise nothing, until the block ends. Its error is raised as it is."""
+    with without_group():
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job) for job in jobs]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
 
 
 def end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:

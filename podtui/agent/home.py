@@ -24,14 +24,23 @@ from podtui.api.v1 import (
     Pod,
     RuntimeClass,
     Secret,
+    Service,
 )
 from podtui.client.protocol import Changed, Delta, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError, StoreGone
-from podtui.kubelet.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
+from podtui.kubelet.ports import (
+    PodChanges,
+    PodNetwork,
+    Ports,
+    ServiceAccountTokens,
+    Token,
+    TokenRequest,
+)
 from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.resources.field_managers import managed
+from podtui.server.resources.kubernetes_service import API_SERVICE
 from podtui.server.status import StatusError
 from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import RESOURCES, Resource
@@ -47,7 +56,11 @@ _RESOURCES: Final[Mapping[DocumentKind, Resource]] = {
 
 
 def home_ports(
-    records: Records, clock: Clock, node_name: str, tokens: ServiceAccountTokens | None = None
+    records: Records,
+    clock: Clock,
+    node_name: str,
+    tokens: ServiceAccountTokens | None = None,
+    network: PodNetwork | None = None,
 ) -> Ports:
     """Return the ports of a kubelet whose API is the records of its own agent."""
     return Ports(
@@ -58,6 +71,8 @@ def home_ports(
         runtime_classes=HomeRuntimeClasses(records),
         tokens=tokens,
         claims=HomeClaims(records),
+        network=network,
+        services=HomeServices(records),
     )
 
 
@@ -267,6 +282,20 @@ class HomeClaims:
                         yield change.object.metadata.namespace, change.object.metadata.name
             except StoreGone:
                 continue
+
+
+class HomeServices:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def of(self, pod: Pod) -> tuple[Service, ...]:
+        namespace = pod.metadata.namespace
+        listing = await self._records.list("services", namespace)
+        services = [item for item in listing.items if isinstance(item, Service)]
+        if namespace != API_SERVICE[0]:
+            api = await self._records.get("services", *API_SERVICE)
+            services += [api] if isinstance(api, Service) else []
+        return tuple(services)
 
 
 class HomeRuntimeClasses:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from podtui.agent.pod_networks import EngineNetworks
 from podtui.errors import EngineError
 from podtui.runtime.bridge import bridged
-from podtui.runtime.protocol import Runtime, SandboxState, SandboxStatus
+from podtui.runtime.protocol import Runtime, SandboxStatus
 
 DIAL_SECONDS: Final = 5.0
 _KEEP_ALIVE: Final = (
@@ -27,30 +28,21 @@ _KEEP_ALIVE: Final = (
 )
 """A pod that is removed does not always end its connections."""
 _MAX_STATUSES: Final = 4096
-PodOf = Callable[[str], str]
-"""Returns the UID of the pod with an IP; empty if it is no pod of this machine, or has the host's
-network."""
 
 
 class EndpointDialer:
     """Implements `podtui.services.proxies.Dialer`."""
 
-    def __init__(self, runtime: Runtime, pod_of: PodOf) -> None:
+    def __init__(self, runtime: Runtime, networks: EngineNetworks) -> None:
         self._runtime = runtime
-        self._pod_of = pod_of
-        self._statuses: dict[tuple[str, str], SandboxStatus] = {}
-        """By pod and IP: an inspection for each connection would take longer than the
-        connection."""
+        self._networks = networks
+        self._statuses: dict[str, SandboxStatus] = {}
+        """By sandbox: an inspection for each connection would take longer than the connection."""
 
     @asynccontextmanager
     async def connect(self, ip: str, port: int) -> AsyncGenerator[socket.socket]:
         async with AsyncExitStack() as stack:
-            try:
-                sock = await self._connected(stack, ip, port)
-            except EngineError:
-                self._forget(ip)
-                raise
-            yield sock
+            yield await self._connected(stack, ip, port)
 
     async def _connected(self, stack: AsyncExitStack, ip: str, port: int) -> socket.socket:
         status = await self._status(ip)
@@ -69,9 +61,10 @@ class EndpointDialer:
 
     async def datagrams(self, ip: str, port: int) -> socket.socket:
         status = await self._status(ip)
-        if status is not None and not status.routable:
-            raise EngineError(f"UDP port {port} of the pod is not reachable from this machine")
-        sock = _new_socket(ip, socket.SOCK_DGRAM)
+        if status is None or status.routable:
+            sock = _new_socket(ip, socket.SOCK_DGRAM)
+        else:
+            sock = await self._networks.datagrams(ip)
         try:
             await _connect(sock, ip, port)
         except BaseException:
@@ -81,25 +74,16 @@ class EndpointDialer:
 
     async def _status(self, ip: str) -> SandboxStatus | None:
         """Return the status of the sandbox with an IP; None if it is no pod of this machine."""
-        uid = self._pod_of(ip)
-        if not uid:
+        sandbox_id = self._networks.sandbox_of(ip)
+        if not sandbox_id:
             return None
-        status = self._statuses.get((uid, ip))
+        status = self._statuses.get(sandbox_id)
         if status is None:
-            sandboxes = (await self._runtime.list(uid)).sandboxes
-            ready = [item for item in sandboxes if item.state is SandboxState.READY]
-            if not ready:
-                raise EngineError(f"the pod with the IP {ip} has no running sandbox")
-            newest = max(ready, key=lambda item: item.attempt)
-            status = await self._runtime.sandbox_status(newest.id)
+            status = await self._runtime.sandbox_status(sandbox_id)
             while len(self._statuses) >= _MAX_STATUSES:
                 del self._statuses[next(iter(self._statuses))]
-            self._statuses[(uid, ip)] = status
+            self._statuses[sandbox_id] = status
         return status
-
-    def _forget(self, ip: str) -> None:
-        """Look up the pod again at the next connection: it may have a new sandbox."""
-        self._statuses.pop((self._pod_of(ip), ip), None)
 
 
 def _new_socket(ip: str, kind: socket.SocketKind) -> socket.socket:

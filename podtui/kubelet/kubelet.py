@@ -216,7 +216,9 @@ class Kubelet:
             timelines=self._timelines,
             on_progress=self._on_pull_progress,
         )
-        killer = Killer(runtime, self._events, hooks, clock, self._statuses.record_kill)
+        killer = Killer(
+            runtime, self._events, hooks, clock, self._statuses.record_kill, ports.network
+        )
         starter = ContainerStarter(
             runtime=runtime,
             images=images,
@@ -224,6 +226,8 @@ class Kubelet:
             events=self._events,
             hooks=hooks,
             documents=documents,
+            services=ports.services,
+            network=ports.network,
             managers=self._managers,
             timelines=self._timelines,
             clock=clock,
@@ -270,6 +274,7 @@ class Kubelet:
                 killer=killer,
                 logs=logs,
                 probes=self._probes,
+                network=ports.network,
             ),
             reporter=self._reporter,
             node=self._node,

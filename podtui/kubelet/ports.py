@@ -20,6 +20,7 @@ from podtui.api.v1 import (
     Pod,
     RuntimeClass,
     Secret,
+    Service,
 )
 from podtui.manifest.objects import DocumentKind, ObjectKey
 
@@ -110,6 +111,13 @@ class ClaimSource(Protocol):
         ...
 
 
+class ServiceSource(Protocol):
+    async def of(self, pod: Pod) -> tuple[Service, ...]:
+        """Return the Services that variables of the pod's containers may name: the API's and those
+        of its namespace."""
+        ...
+
+
 class RuntimeClasses(Protocol):
     async def get(self, name: str) -> RuntimeClass | None: ...
 
@@ -141,10 +149,30 @@ class ServiceAccountTokens(Protocol):
         ...
 
 
+class PodNetwork(Protocol):
+    """The networks of pods, in which Services have names and addresses. No method raises because
+    Services are unavailable: the implementation reports that itself."""
+
+    async def attach(self, pod: Pod, sandbox_id: str, ips: tuple[str, ...]) -> None:
+        """Let a pod reach Services, before its first container starts. ``ips`` are those of the
+        sandbox, none with the host's network. Idempotent: called in each pass of the pod."""
+        ...
+
+    def reaches_services(self, sandbox_id: str) -> bool:
+        """Return whether an attached pod reaches Services at their cluster addresses."""
+        ...
+
+    async def detach(self, sandbox_id: str) -> None:
+        """Forget a sandbox before it is stopped. Idempotent."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
-    cannot be set up; without ``claims``, those of claims."""
+    cannot be set up; without ``claims``, those of claims; without ``network``, pods reach no
+    Services; without one of ``network`` and ``services``, containers have no variables of
+    Services."""
 
     pods: PodClient
     events: EventSink
@@ -153,3 +181,5 @@ class Ports:
     runtime_classes: RuntimeClasses
     tokens: ServiceAccountTokens | None = None
     claims: ClaimSource | None = None
+    network: PodNetwork | None = None
+    services: ServiceSource | None = None

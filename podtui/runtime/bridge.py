@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
-from podtui.errors import EngineError, without_group
+from podtui.errors import EngineError
+from podtui.http_client import beside
 from podtui.runtime.protocol import Duplex
 
 _LOG = logging.getLogger(__name__)
@@ -32,19 +33,6 @@ async def bridged(stream: Duplex) -> AsyncGenerator[socket.socket]:
     finally:
         near.close()
         far.close()
-
-
-@asynccontextmanager
-async def beside(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
-    """Run jobs, which raise nothing, until the block ends. Its error is raised as it is."""
-    with without_group():
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(job) for job in jobs]
-            try:
-                yield
-            finally:
-                for task in tasks:
-                    task.cancel()
 
 
 async def _up(far: socket.socket, stream: Duplex) -> None:

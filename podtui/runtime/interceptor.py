@@ -189,6 +189,19 @@ class RuntimeInterceptor:
     async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
         return await self._call("pod_socket", self._runtime.pod_socket(sandbox_id, host))
 
+    async def set_pod_rules(self, sandbox_id: str, rules: str) -> None:
+        await self._call("set_pod_rules", self._runtime.set_pod_rules(sandbox_id, rules))
+
+    async def pod_listener(
+        self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
+    ) -> socket.socket:
+        return await self._call(
+            "pod_listener", self._runtime.pod_listener(sandbox_id, protocol, address)
+        )
+
+    async def forget_pod_flows(self, sandbox_id: str, ip: str, port: int) -> None:
+        await self._call("forget_pod_flows", self._runtime.forget_pod_flows(sandbox_id, ip, port))
+
     def read_files(
         self, container_id: str, path: str
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

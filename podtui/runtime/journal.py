@@ -107,7 +107,8 @@ def _owner(namespace: str, pod: str, uid: str, container: str = "") -> EngineCal
 
 
 class JournaledRuntime(RuntimeInterceptor):
-    """Calls without a method here change nothing."""
+    """Calls without a method here change nothing, or only the rules and sockets of a pod's
+    network, which are not shown: they change with every Service."""
 
     def __init__(self, runtime: Runtime, journal: Journal) -> None:
         super().__init__(runtime)

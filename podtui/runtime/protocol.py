@@ -782,6 +782,24 @@ class Runtime(Protocol):
         there. Raises `EngineNotFound`, and `EngineError` if the network cannot be entered."""
         ...
 
+    async def set_pod_rules(self, sandbox_id: str, rules: str) -> None:
+        """Apply a transaction of nftables in the pod's network: all of it, or nothing. An empty id
+        means this machine's own network. Raises `EngineNotFound`, and `EngineError` with nft's text
+        or if the network cannot be entered."""
+        ...
+
+    async def pod_listener(
+        self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
+    ) -> socket.socket:
+        """Return a socket in the pod's network, bound to a free port of ``address``, not blocking,
+        and listening if TCP. Raises the same errors as `pod_socket`."""
+        ...
+
+    async def forget_pod_flows(self, sandbox_id: str, ip: str, port: int) -> None:
+        """Delete the tracked UDP exchanges of the pod's network with a destination that its rules
+        chose. Raises the same errors as `set_pod_rules`."""
+        ...
+
     def read_files(
         self, container_id: str, path: str
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

@@ -29,7 +29,7 @@ class Backend:
 class PortBackends:
     """One port of a Service and its backends, sorted. ``affinity`` is the number of seconds for
     which a client keeps its backend; 0 without session affinity. ``addresses`` are the cluster IPs
-    and external IPs."""
+    and ``external_ips``."""
 
     namespace: str
     service: str
@@ -40,6 +40,11 @@ class PortBackends:
     node_port: int
     backends: tuple[Backend, ...]
     affinity: int = 0
+    external_ips: tuple[str, ...] = ()
+
+    @property
+    def cluster_ips(self) -> tuple[str, ...]:
+        return tuple(ip for ip in self.addresses if ip not in self.external_ips)
 
 
 def has_cluster_ip(service: Service) -> bool:
@@ -83,6 +88,7 @@ def _port_backends(
         node_port=port.nodePort or 0,
         backends=backends_of(port, slices),
         affinity=affinity,
+        external_ips=tuple(spec.externalIPs),
     )
 
 

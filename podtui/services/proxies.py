@@ -109,7 +109,11 @@ class TcpProxy:
                 task = connections.create_task(self._serve(client))
                 task.add_done_callback(self._ended)
         finally:
-            self._socket.close()
+            self.close()
+
+    def close(self) -> None:
+        """Stop listening. Idempotent."""
+        self._socket.close()
 
     async def _accept(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
         while True:
@@ -218,9 +222,13 @@ class UdpProxy:
                         continue
                     await self._pass_on(group, data, client)
         finally:
-            self._socket.close()
-            for flow in self._flows.values():
-                flow.socket.close()
+            self.close()
+
+    def close(self) -> None:
+        """Stop listening, and end all flows. Idempotent."""
+        self._socket.close()
+        for flow in self._flows.values():
+            flow.socket.close()
 
     async def _pass_on(
         self, group: asyncio.TaskGroup, data: bytes, client: tuple[str, int]

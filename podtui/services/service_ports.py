@@ -12,18 +12,20 @@ import ipaddress
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import structs
 
 from podtui.api.discovery import EndpointSlice
-from podtui.api.objects import Object, T
+from podtui.api.objects import T
 from podtui.api.urls import PUBLISHED
 from podtui.api.v1 import LoadBalancerStatus, Service
-from podtui.client.cache import Cache, Key, Kind
+from podtui.client.cache import Key, Kind
 from podtui.clock import Clock
 from podtui.services.backends import PortBackends, service_key
 from podtui.services.balancing import Balancer
+from podtui.services.index import ServiceIndex
+from podtui.services.protocol import EventSink, EventType
 from podtui.services.proxies import Dialer, Network, TcpProxy, UdpProxy, listening_socket
 from podtui.services.publishing import (
     Listener,
@@ -39,13 +41,6 @@ from podtui.services.publishing import (
 RETRY_SECONDS: Final = 5.0
 """Between attempts to listen on a port that is in use."""
 _COMPONENT: Final = "service-controller"
-EventType = Literal["Normal", "Warning"]
-
-
-class Events(Protocol):
-    def record(
-        self, component: str, item: Object, event_type: EventType, reason: str, message: str
-    ) -> None: ...
 
 
 class Writer(Protocol):
@@ -72,16 +67,16 @@ class ServicePorts:
 
     def __init__(
         self,
-        cache: Cache,
+        index: ServiceIndex,
         writer: Writer,
-        events: Events,
+        events: EventSink,
         dialer: Dialer,
         clock: Clock,
         *,
         address: str,
         machine: str,
     ) -> None:
-        self._cache = cache
+        self._index = index
         self._writer = writer
         self._events = events
         self._dialer = dialer
@@ -107,16 +102,14 @@ class ServicePorts:
             await follow()
 
     async def sync(self, key: Key) -> float | None:
-        service = self._cache.get(Service, *key)
+        service = self._index.service(key)
         if service is None:
-            await self._close(key, [*self._opened.pop(key, {})])
+            await self._close(key, [*self._opened.get(key, {})])
+            self._opened.pop(key, None)
             self._reported.pop(key, None)
             self._balanced.discard(key)
             return None
-        slices = [
-            item for item in self._cache.list(EndpointSlice, key[0]) if key in _slice_key(item)
-        ]
-        ports = service_ports(service, slices)
+        ports = service_ports(service, self._index.slices(key))
         problems: list[str] = []
         wanted = node_listeners(ports, self._address)
         for listener, port in wanted.items():
@@ -163,11 +156,14 @@ class ServicePorts:
     async def _close(self, key: Key, listeners: Iterable[Listener]) -> None:
         """Stop listening. Open TCP connections continue."""
         opened = self._opened.get(key, {})
-        tasks = [opened.pop(listener).task for listener in listeners if listener in opened]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        ended = [opened.pop(listener) for listener in listeners if listener in opened]
+        for item in ended:
+            item.task.cancel()
+        if ended:
+            await asyncio.wait([item.task for item in ended])
+        for item in ended:
+            # A task that is cancelled before it begins closes nothing.
+            item.proxy.close()
 
     def _ensure_balancer(
         self, key: Key, service: Service, ports: Sequence[PortBackends]

@@ -44,7 +44,7 @@ from podtui.tui.commands.saved_pods import SavedPods, SaveError
 from podtui.tui.commands.session import Selection, Session, leave_dialog
 from podtui.tui.commands.terminal import (
     abandon_closed_terminal,
-    ignore_stray_continue,
+    handle_job_control,
     on_hang_up,
 )
 from podtui.tui.key_queue import KeyQueue
@@ -184,9 +184,9 @@ class PodtuiApp(KeyQueue):
     def on_mount(self) -> None:
         if not self.is_headless:
             # After Textual has set its own signal handlers.
-            ignore_stray_continue()
-            cast("Any", self).app_resume_signal.subscribe(self, self._draw_again)
             loop = asyncio.get_running_loop()
+            handle_job_control(loop)
+            cast("Any", self).app_resume_signal.subscribe(self, self._draw_again)
             on_hang_up(lambda: loop.call_soon_threadsafe(self.exit_on_signal, signal.SIGHUP))
         self.set_interval(1.0, self.tick)
         # Start the workers after the first paint, so that loading does not delay it.

@@ -12,6 +12,7 @@ from podtui.api.pods import all_containers, is_sidecar
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder, field_path
+from podtui.kubelet.ports import PodNetwork
 from podtui.kubelet.tasks import gather_all
 from podtui.kubelet.types import ContainerToKill, ObservedContainer, ObservedPod
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
@@ -69,6 +70,7 @@ class Killer:
     """Stops containers.
 
     ``record`` is called before each stop, with the pod UID, the container's name and the kill.
+    Sandboxes are detached from ``network`` before they stop.
     """
 
     def __init__(
@@ -78,12 +80,14 @@ class Killer:
         hooks: Hooks,
         clock: Clock,
         record: Callable[[str, str, Kill], None],
+        network: PodNetwork | None = None,
     ) -> None:
         self._runtime = runtime
         self._events = events
         self._hooks = hooks
         self._clock = clock
         self._record = record
+        self._network = network
 
     async def kill_container(
         self,
@@ -184,6 +188,7 @@ class Killer:
     async def stop_sandboxes(self, observed: ObservedPod | None) -> None:
         """Stop the sandboxes that are ready. Raises the first `EngineError`."""
         boxes = () if observed is None else observed.sandboxes
+        await self._detach(sandbox.id for sandbox in boxes)
         await gather_all(
             partial(self._runtime.stop_sandbox, sandbox.id)
             for sandbox in boxes
@@ -195,12 +200,18 @@ class Killer:
         if observed is None:
             return
         boxes = {sandbox.id for sandbox in observed.sandboxes}
+        await self._detach(boxes)
         await gather_all(
             partial(self._runtime.remove_container, container.id)
             for container in observed.containers
             if container.sandbox_id not in boxes
         )
         await gather_all(partial(self._runtime.remove_sandbox, sandbox) for sandbox in boxes)
+
+    async def _detach(self, sandboxes: Iterable[str]) -> None:
+        if self._network is not None:
+            for sandbox_id in sandboxes:
+                await self._network.detach(sandbox_id)
 
 
 def _probe_grace(pod: Pod, unwanted: ContainerToKill) -> float | None:

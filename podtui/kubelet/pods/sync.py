@@ -37,6 +37,7 @@ from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.pods.actions import compute_pod_actions
 from podtui.kubelet.pods.pod_workers import SyncOutcome
+from podtui.kubelet.ports import PodNetwork
 from podtui.kubelet.prober.state import ProbeKind, Probes
 from podtui.kubelet.resize.resizes import PodResources
 from podtui.kubelet.sandbox.sandbox import SandboxMaker, sorted_pod_ips
@@ -107,6 +108,7 @@ class PodParts:
     killer: Killer
     logs: LogFiles
     probes: Probes
+    network: PodNetwork | None = None
 
 
 class Syncer:
@@ -234,6 +236,8 @@ class Syncer:
             failure = await self._parts.sandboxes.check_config(pod, info)
             if failure is not None:
                 return acted, _Failures((failure,), self._config.error_backoff)
+        if self._parts.network is not None:
+            await self._parts.network.attach(pod, sandbox_id, ips)
         await self._parts.volumes.refresh(pod, sandbox_id)
         starting = bool(actions.start_ephemeral or actions.start_init or actions.start)
         volume_failures: Mapping[str, VolumeFailure] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,6 +33,7 @@ _PODMAN_RESIZES: Final = (5, 1)
 _RECURSIVE_READ_ONLY_API: Final = (1, 44)
 _SUB_PATHS_API: Final = (1, 45)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
+_PROGRAMS: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _UNAVAILABLE: Final = "SYS_RESOURCE"
 
 
@@ -84,6 +86,18 @@ def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
         and info.get("KernelVersion") == platform.release()
         and os.path.isdir(str(info.get("DockerRootDir") or "/nowhere"))
     )
+
+
+def network_problem(info: Mapping[str, Any], *, local: bool) -> str:
+    """Return why rules cannot be set in the networks of pods; empty if nothing speaks against
+    it."""
+    if not local:
+        return "the engine does not run on this machine"
+    if os.geteuid() != 0 and not is_rootless(info):
+        return "only root can enter the networks of this engine's pods"
+    if shutil.which("nft", path=_PROGRAMS) is None:
+        return "nft is not installed on this machine (package nftables)"
+    return ""
 
 
 def has_security_option(info: Mapping[str, Any], name: str) -> bool:
@@ -177,7 +191,9 @@ def engine_info(
     api_version: str,
     able: Abilities,
     local: bool,
+    network_problem: str = "",
 ) -> EngineInfo:
+    """``network_problem`` is the reason why the networks of pods cannot be entered."""
     name = engine_name(version)
     rootless = is_rootless(info)
     architecture = str(version.get("Arch") or info.get("Architecture") or "")
@@ -199,6 +215,7 @@ def engine_info(
             (not able.memory_files, "files of Secrets in memory: with live-restore, on the disk"),
             *((not getattr(able, fallback.ability), fallback.text) for fallback in FALLBACKS),
             (not local, "a route to the addresses of pods"),
+            (bool(network_problem), f"Services in pods: {network_problem}"),
         )
         if lost
     ]

@@ -1,4 +1,4 @@
-"""Connect to a TCP port of a pod, with the best available method.
+"""Connect to a TCP port of a pod, with the best available method, and work in its network.
 
 First, from inside the pod's network namespace, like a kubelet's runtime. This also reaches a
 process that listens only on the pod's loopback address. It requires an engine on this machine, and
@@ -20,9 +20,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from podtui.errors import EngineConflict, EngineError, ExecStartError
+from podtui.errors import EngineConflict, EngineError, ExecStartError, NetworkUnavailable
 from podtui.runtime.docker.hijack import SocketChannel, connected
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.sandboxes import Sandboxes
@@ -34,17 +34,19 @@ _LOOPBACK: Final = "127.0.0.1"
 _LOOPBACKS: Final = ((socket.AF_INET, _LOOPBACK), (socket.AF_INET6, "::1"))
 HELPER: Final = Path(__file__).with_name("netns_helper.py")
 _HELPER_SECONDS: Final = 10.0
-_ANSWER_LIMIT: Final = 64
+_ANSWER_LIMIT: Final = 4096
 _NOT_FOUND: Final = (126, 127)
+_MAX_ENTERED: Final = 1000
+T = TypeVar("T")
 
 RunningIn = Callable[[str, str], Awaitable[Sequence[str]]]
 """(sandbox id, pod UID) → ids of its running containers."""
 
 
-class NamespaceSockets:
-    """Opens sockets in the network namespaces of processes, through `netns_helper`.
+class PodNamespaces:
+    """Works in the network namespaces of processes, through `netns_helper`.
 
-    The helper starts with the first socket and exits with this process. It cannot leave the user
+    The helper starts with the first request and exits with this process. It cannot leave the user
     namespace that it joined; after a restart of a rootless engine, a new helper replaces it.
     """
 
@@ -56,28 +58,55 @@ class NamespaceSockets:
         self._channel: socket.socket | None = None
         self._users: os.stat_result | None = None
 
-    async def open(self, pid: int, family: int, ips: Sequence[str]) -> socket.socket:
-        """Return an unconnected TCP socket. Raises OSError."""
+    async def open(
+        self, pid: int, ips: Sequence[str], operation: str, *arguments: str | int
+    ) -> socket.socket:
+        """Return a socket that is not blocking. Raises OSError."""
         future = asyncio.get_running_loop().run_in_executor(
-            self._thread, self._open, pid, family, ips
+            self._thread, self._request, pid, ips, operation, arguments
         )
         try:
             # A thread cannot be cancelled. A socket that arrives after the caller is gone is
             # closed.
-            return await asyncio.shield(future)
+            opened = await asyncio.shield(future)
         except asyncio.CancelledError:
             future.add_done_callback(_close_opened)
             raise
+        if opened is None:
+            raise ConnectionAbortedError("the helper process sent no socket")
+        return opened
+
+    async def perform(
+        self,
+        pid: int,
+        ips: Sequence[str],
+        operation: str,
+        *arguments: str | int,
+        content: str | None = None,
+    ) -> None:
+        """Change something. Raises OSError, and `EngineError` if a program refuses."""
+        await asyncio.get_running_loop().run_in_executor(
+            self._thread, self._request, pid, ips, operation, arguments, content
+        )
 
     async def close(self) -> None:
-        """Stop the helper. The next socket starts a new one."""
+        """Stop the helper. The next request starts a new one."""
         if self._helper is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
 
-    def _open(self, pid: int, family: int, ips: Sequence[str]) -> socket.socket:
+    def _request(
+        self,
+        pid: int,
+        ips: Sequence[str],
+        operation: str,
+        arguments: Sequence[str | int],
+        content: str | None = None,
+    ) -> socket.socket | None:
         channel = self._channel_to(pid)
+        request = json.dumps([operation, pid, list(ips), *arguments]).encode()
         try:
-            channel.send(json.dumps([pid, int(family), list(ips)]).encode())
+            with _files_with(content) as files:
+                socket.send_fds(channel, [request], files)
             answer, descriptors, _, _ = socket.recv_fds(channel, _ANSWER_LIMIT, 1)
         except OSError:
             self._end()
@@ -89,10 +118,17 @@ class NamespaceSockets:
         if not answer:
             self._end()
             raise ConnectionAbortedError("the helper process ended")
-        raise OSError(int(answer), os.strerror(int(answer)))
+        number, text = json.loads(answer)
+        if number == errno.EOPNOTSUPP:
+            raise NetworkUnavailable(text)
+        if number == errno.EINVAL:
+            raise EngineError(text)
+        if number:
+            raise OSError(number, text)
+        return None
 
     def _channel_to(self, pid: int) -> socket.socket:
-        users = os.stat(f"/proc/{pid}/ns/user")
+        users = os.stat(f"/proc/{pid or 'self'}/ns/user")
         if self._channel is not None and self._users and os.path.samestat(self._users, users):
             return self._channel
         self._end()
@@ -103,7 +139,7 @@ class NamespaceSockets:
             # cannot change what it imports. In a session of its own it does not get the terminal's
             # Ctrl-C.
             self._helper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(HELPER), str(pid)],
+                [sys.executable, "-I", "-S", str(HELPER), str(pid or os.getpid())],
                 stdin=helper_end.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
@@ -120,9 +156,24 @@ class NamespaceSockets:
         self._channel = self._helper = self._users = None
 
 
-def _close_opened(future: asyncio.Future[socket.socket]) -> None:
+@contextmanager
+def _files_with(content: str | None) -> Generator[list[int]]:
+    """Yield the descriptor of a file in memory: a message of a socket has a size limit."""
+    if content is None:
+        yield []
+        return
+    with open(os.memfd_create("podtui-rules"), "w+b") as file:
+        file.write(content.encode())
+        file.flush()
+        file.seek(0)
+        yield [file.fileno()]
+
+
+def _close_opened(future: asyncio.Future[socket.socket | None]) -> None:
     if not future.cancelled() and future.exception() is None:
-        future.result().close()
+        opened = future.result()
+        if opened is not None:
+            opened.close()
 
 
 class Dialing:
@@ -137,28 +188,79 @@ class Dialing:
         self._sandboxes = sandboxes
         self._sessions = sessions
         self._running = running
-        self._namespaces = NamespaceSockets()
+        self._namespaces = PodNamespaces()
+        self._entered: dict[str, tuple[int, tuple[str, ...]]] = {}
+        """A process and the IPs of the sandboxes in which something was done last."""
 
     async def close(self) -> None:
         await self._namespaces.close()
 
     async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
         """Return an unconnected socket in the pod's network. Raises `EngineError`."""
-        status = await self._ready(sandbox_id)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return await self._inside_network(
+            sandbox_id, lambda pid, ips: self._namespaces.open(pid, ips, "socket", family)
+        )
+
+    async def listener(self, sandbox_id: str, protocol: str, address: str) -> socket.socket:
+        return await self._inside_network(
+            sandbox_id,
+            lambda pid, ips: self._namespaces.open(pid, ips, "listen", protocol, address),
+        )
+
+    async def set_rules(self, sandbox_id: str, rules: str) -> None:
+        await self._inside_network(
+            sandbox_id,
+            lambda pid, ips: self._namespaces.perform(pid, ips, "rules", content=rules),
+        )
+
+    async def forget_flows(self, sandbox_id: str, ip: str, port: int) -> None:
+        await self._inside_network(
+            sandbox_id, lambda pid, ips: self._namespaces.perform(pid, ips, "flows", ip, port)
+        )
+
+    async def _inside_network(
+        self, sandbox_id: str, call: Callable[[int, tuple[str, ...]], Awaitable[T]]
+    ) -> T:
+        """Make a call with a process and the IPs of the sandbox. Raises `EngineError`."""
         try:
-            return await self._open(status, family)
+            entered = self._entered.pop(sandbox_id, None)
+            if entered is not None:
+                with suppress(OSError):
+                    # The process may have ended. Then, the engine knows whether another one runs.
+                    return self._remember(sandbox_id, entered, await call(*entered))
+            entered = await self._enter(sandbox_id)
+            return self._remember(sandbox_id, entered, await call(*entered))
         except OSError as error:
             reason = error.strerror or str(error)
-            raise EngineError(
+            denied = isinstance(error, PermissionError)
+            raise (NetworkUnavailable if denied else EngineError)(
                 f"failed to enter the network namespace of the pod: {reason}"
             ) from error
+
+    def _remember(self, sandbox_id: str, entered: tuple[int, tuple[str, ...]], result: T) -> T:
+        self._entered[sandbox_id] = entered
+        while len(self._entered) > _MAX_ENTERED:
+            del self._entered[next(iter(self._entered))]
+        return result
+
+    async def _enter(self, sandbox_id: str) -> tuple[int, tuple[str, ...]]:
+        """Raises OSError and `EngineError`."""
+        if not sandbox_id:
+            info = self._connection.link.info
+            if not info.local_host_network or info.rootless or os.geteuid() != 0:
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+            return 0, ()
+        status = await self._ready(sandbox_id)
+        if not status.enterable or status.pid is None:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        return status.pid, status.ips
 
     async def _open(self, status: SandboxStatus, family: int) -> socket.socket:
         """Raises OSError."""
         if not status.enterable or status.pid is None:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-        return await self._namespaces.open(status.pid, family, status.ips)
+        return await self._namespaces.open(status.pid, status.ips, "socket", family)
 
     async def _ready(self, sandbox_id: str) -> SandboxStatus:
         status = await self._sandboxes.status(sandbox_id)

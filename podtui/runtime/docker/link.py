@@ -21,6 +21,7 @@ from podtui.runtime.docker.abilities import (
     engine_name,
     is_local,
     is_rootless,
+    network_problem,
 )
 from podtui.runtime.docker.answers import mapping
 from podtui.runtime.docker.errors import Refused, engine_error, parsing, translate_errors
@@ -228,7 +229,15 @@ def _understood(
         controllers=controllers,
     )
     local = is_local(endpoint, info)
-    return engine_info(info, version, api_version=api, able=able, local=local), able
+    described = engine_info(
+        info,
+        version,
+        api_version=api,
+        able=able,
+        local=local,
+        network_problem=network_problem(info, local=local),
+    )
+    return described, able
 
 
 async def _describe(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any], str]:

@@ -1,12 +1,13 @@
-"""Open sockets in the network namespaces of pods, in a separate process.
+"""Work in the network namespaces of pods, in a separate process: sockets, rules, tracked flows.
 
 `podtui.runtime.docker.dialing` runs this file as a script, without podtui's other modules. Only a
 single-threaded process can join the user namespace of a rootless engine, and it cannot leave it
 again. Inside it, the engine's user may enter the network namespaces of pods.
 
-Standard input is a socket pair (SOCK_SEQPACKET). A request is JSON: process id, address family and
-the pod's IPs. The response is ``0`` with the socket, or an errno. The process exits at the end of
-input. Its argument is the id of a process in the user namespace to join.
+Standard input is a socket pair (SOCK_SEQPACKET). A request is JSON: the name of an operation, the
+id of a process in the pod (0 for this machine's own network), the pod's IPs, and arguments. The
+response is JSON: an errno, 0 for success, and a text; a socket comes with it. The process exits at
+the end of input. Its argument is the id of a process in the user namespace to join.
 """
 
 from __future__ import annotations
@@ -21,22 +22,75 @@ import sys
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 REQUEST_LIMIT = 4096
+BACKLOG = 128
+ERROR_LIMIT = 1000
+LIBNFTABLES = "libnftables.so.1"
+CONNTRACK = ("/usr/sbin/conntrack", "/sbin/conntrack", "/usr/bin/conntrack")
+
+
+class Failed(Exception):
+    """A program refused the request; its text says why."""
+
+    number = errno.EINVAL
+
+
+class Missing(Failed):
+    """A program or a library is not installed."""
+
+    number = errno.EOPNOTSUPP
 
 
 def main() -> None:
     channel = socket.socket(fileno=0)
+    # A process cannot return to the network that it started in without this.
+    own_network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     joined = False
-    while request := channel.recv(REQUEST_LIMIT):
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(channel, REQUEST_LIMIT, 1)
+        if not request:
+            return
+        opened = None
+        answer: list[object] = [0, ""]
         try:
             if not joined:
                 join_user_namespace(int(sys.argv[1]))
                 joined = True
-            opened = open_socket(*json.loads(request))
+            opened = perform(json.loads(request), descriptors, own_network)
         except OSError as error:
-            channel.send(str(error.errno or errno.EIO).encode())
+            answer = [error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)]
+        except Failed as error:
+            answer = [error.number, str(error)[:ERROR_LIMIT]]
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        response = json.dumps(answer).encode()
+        if opened is None:
+            channel.send(response)
         else:
             with opened:
-                socket.send_fds(channel, [b"0"], [opened.fileno()])
+                socket.send_fds(channel, [response], [opened.fileno()])
+
+
+def perform(
+    request: list[object], descriptors: list[int], own_network: int
+) -> socket.socket | None:
+    """Raises OSError: ENXIO if the namespace does not have these IPs, which means that the process
+    does not belong to the pod. Raises `Failed`."""
+    name, pid, ips, *arguments = request
+    if pid:
+        join(f"/proc/{pid}/ns/net", CLONE_NEWNET)
+    else:
+        set_namespace(own_network, CLONE_NEWNET)
+    if not all(map(is_local, ips)):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+    if name == "rules":
+        with open(os.dup(descriptors[0]), "rb") as rules:
+            apply_rules(rules.read())
+        return None
+    if name == "flows":
+        forget_flows(*arguments)
+        return None
+    return {"socket": open_socket, "listen": listen}[name](*arguments)
 
 
 def join_user_namespace(pid: int) -> None:
@@ -44,35 +98,100 @@ def join_user_namespace(pid: int) -> None:
         join(f"/proc/{pid}/ns/user", CLONE_NEWUSER)
 
 
-def open_socket(pid: int, family: int, ips: list[str]) -> socket.socket:
-    """Return a TCP socket in the network namespace of a process. Raises OSError: ENXIO if the
-    namespace does not have these IPs, which means that the process does not belong to the pod."""
-    join(f"/proc/{pid}/ns/net", CLONE_NEWNET)
-    if not all(map(is_local, ips)):
-        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
-    return socket.socket(family, socket.SOCK_STREAM)
-
-
 def join(path: str, kind: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
     namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if libc.setns(namespace, kind) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        set_namespace(namespace, kind)
     finally:
         os.close(namespace)
 
 
+def set_namespace(descriptor: int, kind: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, kind) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
 def is_local(ip: str) -> bool:
     """Return whether an interface of the current network namespace has the IP."""
-    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        with socket.socket(family_of(ip), socket.SOCK_DGRAM) as sock:
             sock.bind((ip, 0))
     except OSError:
         return False
     return True
+
+
+def family_of(ip: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in ip else socket.AF_INET
+
+
+def open_socket(family: int) -> socket.socket:
+    """Return a TCP socket."""
+    return socket.socket(family, socket.SOCK_STREAM)
+
+
+def listen(protocol: str, address: str) -> socket.socket:
+    """Return a socket that is bound to a free port."""
+    kind = socket.SOCK_DGRAM if protocol == "UDP" else socket.SOCK_STREAM
+    sock = socket.socket(family_of(address), kind)
+    try:
+        sock.bind((address, 0))
+        if kind == socket.SOCK_STREAM:
+            sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def apply_rules(rules: bytes) -> None:
+    """Apply a transaction of nftables."""
+    nftables = load_nftables()
+    # A context talks to the network namespace in which it was made.
+    context = nftables.nft_ctx_new(0)
+    if not context:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    try:
+        nftables.nft_ctx_buffer_error(context)
+        if nftables.nft_run_cmd_from_buffer(context, rules) != 0:
+            text = nftables.nft_ctx_get_error_buffer(context)
+            raise Failed((text or b"nft refused the rules").decode(errors="replace").strip())
+    finally:
+        nftables.nft_ctx_free(context)
+
+
+def load_nftables() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(LIBNFTABLES)
+    except OSError as error:
+        raise Missing(
+            f"{LIBNFTABLES} is not installed on this machine (package nftables)"
+        ) from error
+    library.nft_ctx_new.restype = ctypes.c_void_p
+    library.nft_ctx_new.argtypes = [ctypes.c_uint32]
+    library.nft_ctx_free.argtypes = [ctypes.c_void_p]
+    library.nft_ctx_buffer_error.argtypes = [ctypes.c_void_p]
+    library.nft_ctx_get_error_buffer.restype = ctypes.c_char_p
+    library.nft_ctx_get_error_buffer.argtypes = [ctypes.c_void_p]
+    library.nft_run_cmd_from_buffer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    return library
+
+
+def forget_flows(ip: str, port: int) -> None:
+    """Delete the tracked UDP flows whose replies come from ``ip`` and ``port``."""
+    program = next((path for path in CONNTRACK if os.access(path, os.X_OK)), None)
+    if program is None:
+        raise Missing("conntrack is not installed on this machine (package conntrack)")
+    command = [program, "-D", "-p", "udp", "--reply-src", ip, "--reply-port-src", str(port)]
+    with open(os.devnull, "r+b") as null:
+        actions = [(os.POSIX_SPAWN_DUP2, null.fileno(), number) for number in (0, 1, 2)]
+        pid = os.posix_spawn(program, command, {}, file_actions=actions)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    # 1 is also the exit code if there was no such flow.
+    if code not in (0, 1):
+        raise Failed(f"conntrack ended with {code}")
 
 
 if __name__ == "__main__":

@@ -266,6 +266,17 @@ class DockerRuntime:
     async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
         return await self._dialing.pod_socket(sandbox_id, host)
 
+    async def set_pod_rules(self, sandbox_id: str, rules: str) -> None:
+        await self._dialing.set_rules(sandbox_id, rules)
+
+    async def pod_listener(
+        self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
+    ) -> socket.socket:
+        return await self._dialing.listener(sandbox_id, protocol, address)
+
+    async def forget_pod_flows(self, sandbox_id: str, ip: str, port: int) -> None:
+        await self._dialing.forget_flows(sandbox_id, ip, port)
+
     async def _running_in(self, sandbox_id: str, pod_uid: str) -> Sequence[str]:
         return [
             container.id

@@ -64,6 +64,7 @@ from podtui.runtime.protocol import (
 
 ExecBehave = Callable[[ContainerConfig, tuple[str, ...]], Behaviour | None]
 _FOREVER: Final = 1e9
+_NO_NETWORK: Final = "simulated pods have no network"
 _CLOSED: Final = "the connection to the simulated engine was closed"
 
 
@@ -412,7 +413,26 @@ class MemoryRuntime:
 
     async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
         await self._enter("pod_socket")
-        raise EngineError("simulated pods have no network")
+        raise EngineError(_NO_NETWORK)
+
+    async def set_pod_rules(self, sandbox_id: str, rules: str) -> None:
+        await self._enter("set_pod_rules")
+        if not sandbox_id:
+            self.engine.host_rules.append(rules)
+            return
+        cell = self.engine.sandbox(self._root, sandbox_id)
+        if not cell.ready:
+            raise EngineConflict(f"sandbox {sandbox_id} is not running")
+        cell.rules.append(rules)
+
+    async def pod_listener(
+        self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
+    ) -> socket.socket:
+        await self._enter("pod_listener")
+        raise EngineError(_NO_NETWORK)
+
+    async def forget_pod_flows(self, sandbox_id: str, ip: str, port: int) -> None:
+        await self._enter("forget_pod_flows")
 
     @asynccontextmanager
     async def read_files(

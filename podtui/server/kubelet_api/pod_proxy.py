@@ -27,17 +27,18 @@ from podtui.http_client import (
     HttpConnection,
     HttpProblem,
     ResponseHead,
+    beside,
     end_to_end,
     http_connection,
     unverified,
 )
-from podtui.runtime.bridge import beside, bridged
+from podtui.http_server import UpgradedSocket
+from podtui.runtime.bridge import bridged
 from podtui.server.kubelet_api.locations import PodLocations, ProxyTarget, parse_target
 from podtui.server.kubelet_api.port_forward import parse_port
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.sockets import IDLE_SECONDS, Sockets
-from podtui.server.transport.spdy_upgrade import UpgradedSocket
 from podtui.server.transport.streams import Outflow, Streams
 
 log = logging.getLogger(__name__)

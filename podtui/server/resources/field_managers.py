@@ -8,18 +8,21 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import structs
 
+from podtui.api.discovery import EndpointSlice
 from podtui.api.fields import types
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     ConfigMap,
+    Endpoints,
     Event,
     Lease,
     ManagedFieldsEntry,
     Namespace,
     Node,
     Pod,
+    Service,
 )
 from podtui.patching.server_side_apply import apply, update_managers
 from podtui.server.encoding.decoding import Tree
@@ -33,6 +36,8 @@ T = TypeVar(
     ClusterRole,
     ClusterRoleBinding,
     ConfigMap,
+    EndpointSlice,
+    Endpoints,
     Event,
     Lease,
     Namespace,
@@ -41,6 +46,7 @@ T = TypeVar(
     PriorityClass,
     Role,
     RoleBinding,
+    Service,
     StorageClass,
 )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from podtui.runtime.docker import dialing
-from podtui.runtime.docker.dialing import NamespaceSockets
+from podtui.runtime.docker.dialing import PodNamespaces
 from podtui.runtime.docker.netns_helper import is_local
 
 ANSWER = """
@@ -27,8 +27,8 @@ while channel.recv(4096):
 
 
 @pytest.fixture
-async def sockets() -> AsyncIterator[NamespaceSockets]:
-    opener = NamespaceSockets()
+async def sockets() -> AsyncIterator[PodNamespaces]:
+    opener = PodNamespaces()
     yield opener
     await opener.close()
 
@@ -39,14 +39,14 @@ def helper_that(answer: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> N
     monkeypatch.setattr(dialing, "HELPER", script)
 
 
-async def ask(sockets: NamespaceSockets) -> socket.socket:
-    return await sockets.open(os.getpid(), socket.AF_INET, ["127.0.0.1"])
+async def ask(sockets: PodNamespaces) -> socket.socket:
+    return await sockets.open(os.getpid(), ["127.0.0.1"], "socket", socket.AF_INET)
 
 
 async def test_a_socket_comes_from_the_helper(
-    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sockets: PodNamespaces, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    answer = "s = socket.socket(); socket.send_fds(channel, [b'0'], [s.fileno()])"
+    answer = "s = socket.socket(); socket.send_fds(channel, [b'[0, 0]'], [s.fileno()])"
     pid = tmp_path / "pid"
     helper_that(f"open({str(pid)!r}, 'w').write(str(os.getpid())); {answer}", monkeypatch, tmp_path)
     for _ in range(2):
@@ -64,30 +64,31 @@ async def test_a_socket_comes_from_the_helper(
 
 
 async def test_the_helper_refuses(
-    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sockets: PodNamespaces, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    helper_that(f"channel.send(b'{errno.EPERM}')", monkeypatch, tmp_path)
+    helper_that(f"channel.send(b'[{errno.EPERM}, 0]')", monkeypatch, tmp_path)
     for _ in range(2):
         with pytest.raises(PermissionError):
             await ask(sockets)
 
 
 async def test_a_helper_that_ended_is_replaced(
-    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sockets: PodNamespaces, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     helper_that("os._exit(3)", monkeypatch, tmp_path)
     # The end of the helper may be seen when sending or when receiving.
     with pytest.raises(ConnectionError):
         await ask(sockets)
-    helper_that(f"channel.send(b'{errno.ENXIO}')", monkeypatch, tmp_path)
-    with pytest.raises(OSError, match=os.strerror(errno.ENXIO)):
+    helper_that(f"channel.send(b'[{errno.ENXIO}, 0]')", monkeypatch, tmp_path)
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - the number is compared
         await ask(sockets)
+    assert caught.value.errno == errno.ENXIO
 
 
 async def test_a_socket_that_arrives_after_cancellation_is_closed(
-    sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sockets: PodNamespaces, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    answer = "s = socket.socket(); socket.send_fds(channel, [b'0'], [s.fileno()])"
+    answer = "s = socket.socket(); socket.send_fds(channel, [b'[0, 0]'], [s.fileno()])"
     helper_that(answer, monkeypatch, tmp_path)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
@@ -97,9 +98,9 @@ async def test_a_socket_that_arrives_after_cancellation_is_closed(
         pass
 
 
-async def test_an_ended_process(sockets: NamespaceSockets) -> None:
+async def test_an_ended_process(sockets: PodNamespaces) -> None:
     with pytest.raises(FileNotFoundError):
-        await sockets.open(2**22 + 1, socket.AF_INET, [])
+        await sockets.open(2**22 + 1, [], "socket", socket.AF_INET)
 
 
 def test_an_ip_of_an_interface() -> None:
