@@ -14,6 +14,7 @@ from podtui.api.urls import ingress_urls, published_ports
 from podtui.api.v1 import ObjectMeta, Service
 from podtui.client.any_kind import AnyObject, ServedKind
 from podtui.tui.commands.objects import object_label
+from podtui.tui.commands.port_forward import PRIVILEGED
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.dialogs import Picker
@@ -38,9 +39,11 @@ def hindrance(url: str, environ: Mapping[str, str], platform: str) -> str:
     host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 80)
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
         # A name below .localhost leads to loopback on both machines.
-        address = "127.0.0.1" if host.endswith("localhost") else host
-        local = port if port > 1023 else port + 8000
-        here = url if local == port else f"{parts.scheme}://{host}:{local}{parts.path}"
+        is_name = host.endswith("localhost")
+        address = "127.0.0.1" if is_name else host
+        local = port if port > PRIVILEGED else port + 8000
+        shown = host if is_name else "127.0.0.1"
+        here = f"{parts.scheme}://{shown}:{local}{parts.path}"
         return (
             f"This is another machine than yours. Forward the port:"
             f" ssh -L {local}:{address}:{port} …, then open {here}"

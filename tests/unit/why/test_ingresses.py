@@ -6,6 +6,7 @@ from typing import Any
 
 from why_objects import inventory, make, ready_pod, starting_pod
 
+from podtui.api.names import INGRESS_CONTROLLER
 from podtui.api.networking import IngressClass
 from podtui.api.v1 import Secret
 from podtui.why import Diagnosis, Kind
@@ -77,13 +78,25 @@ def test_services_without_endpoints_explain_it() -> None:
 
 
 def test_a_class_that_does_not_exist() -> None:
-    item = ingress(ingressClassName="nginx")
+    served = ingress(ingressClassName="nginx")
+    item = ingress(ingressClassName="nginx", status={})
     known = make("IngressClass", "podtui")
     diagnosis = why(item, web(), pod(), known)
     assert diagnosis.cause == "IngressClassMissing"
     assert '"ingressClassName":"podtui"' in diagnosis.advice
-    assert why(item, web(), pod(), make("IngressClass", "nginx")).kind is Kind.NONE
-    assert why(item, web(), pod(), unread=(IngressClass,)).kind is Kind.NONE
+    # podtui serves such an Ingress nevertheless.
+    assert why(served, web(), pod(), known).kind is Kind.NONE
+    assert why(item, web(), pod(), unread=(IngressClass,)).cause == "IngressPending"
+
+
+def test_a_class_of_another_controller() -> None:
+    item = ingress(ingressClassName="nginx", status={})
+    other = make("IngressClass", "nginx", spec={"controller": "k8s.io/ingress-nginx"})
+    assert why(item, web(), pod(), other).title == (
+        "Its class nginx belongs to the controller k8s.io/ingress-nginx, which has to run."
+    )
+    ours = make("IngressClass", "nginx", spec={"controller": INGRESS_CONTROLLER})
+    assert why(item, web(), pod(), ours).cause == "IngressPending"
 
 
 def test_an_ingress_without_an_address_waits_for_its_controller() -> None:

@@ -10,6 +10,7 @@ from why_objects import crashing_pod, event, inventory, make, ready_pod, startin
 
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.rbac import Role
+from podtui.api.urls import PUBLISHED
 from podtui.manifest.diagnose import read_manifest
 from podtui.why import Diagnosis, Kind, apply_edits
 from podtui.why.objects import diagnose_object
@@ -197,6 +198,10 @@ def test_a_port_that_another_program_uses() -> None:
     diagnosis = why(item, ready_pod("web-1", labels=WEB), warned)
     assert (diagnosis.cause, diagnosis.kind) == ("NodePortInUse", Kind.FAILURE)
     assert "address already in use" in diagnosis.evidence[0].text
+    # The event stays for an hour after the port is free again.
+    meta = structs.replace(item.metadata, annotations={PUBLISHED: "127.0.0.1:30080/TCP"})
+    published = structs.replace(item, metadata=meta)
+    assert why(published, ready_pod("web-1", labels=WEB), warned).kind is Kind.NONE
 
 
 def test_other_warnings_are_evidence() -> None:
