@@ -71,6 +71,7 @@ from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.keys_first import delay_for_keys
 from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
+from podtui.why.inventory import NOUNS
 
 FRAME = 0.1
 MAX_DELAY_SECONDS = 0.3
@@ -564,6 +565,7 @@ class PodtuiApp(KeyQueue):
                 "show": PANES,
                 "context": self.model.server.contexts,
                 "explain": field_paths(),
+                "why": [f"{noun.shown}/" for noun in NOUNS],
             },
             self.commands,
         )
