@@ -180,9 +180,7 @@ def target_of(namespace: str, backend: IngressBackend, service_of: ServiceOf) ->
     if service is None:
         return Target(namespace, reference.name, None, f"Service {name} does not exist")
     if service.spec.type == "ExternalName":
-        text = (
-            f"Service {name} is a name of another host (ExternalName), which podtui does not serve"
-        )
+        text = f"podtui does not serve Service {name} of the type ExternalName"
         return Target(namespace, reference.name, None, text)
     wanted = reference.port
     for port in service.spec.ports:

@@ -208,8 +208,7 @@ def test_ports_by_name_and_number() -> None:
         (backend("missing"), "Service ns/missing does not exist"),
         (
             backend("external"),
-            "Service ns/external is a name of another host (ExternalName), which podtui does not"
-            " serve",
+            "podtui does not serve Service ns/external of the type ExternalName",
         ),
         (backend("s", 81), "Service ns/s has no port 81"),
         (backend("s", "web"), "Service ns/s has no port web"),
