@@ -582,6 +582,8 @@ class PodtuiApp(KeyQueue):
             return parse_command(text, self.commands)
         except UsageError as error:
             why = self.custom.why_unavailable(text.split()[0]) or str(error)
+            if not self.model.kinds:
+                why += "; the kinds of this server are not read yet"
             self.notify(why, severity="warning", markup=False)
             return None
 
