@@ -553,7 +553,7 @@ class PodtuiApp(KeyQueue):
 
     def command_words(self) -> list[str]:
         """Return the completions for the command prompt."""
-        from podtui.explain.places import field_paths
+        from podtui.explain.places import field_paths, paths_of_kinds
 
         columns = [column.names[0] for column in POD_COLUMNS]
         return completions(
@@ -564,7 +564,7 @@ class PodtuiApp(KeyQueue):
                 "hide": PANES,
                 "show": PANES,
                 "context": self.model.server.contexts,
-                "explain": field_paths(),
+                "explain": (*field_paths(), *paths_of_kinds("")),
                 "why": [f"{noun.shown}/" for noun in NOUNS],
             },
             self.commands,

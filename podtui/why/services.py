@@ -218,8 +218,12 @@ def _nearest_labels(
         pairs = [(key, key if key in labels else closest(key, labels)) for key in differing]
         similar = len(selector) - len(differing)
         hinted = sum(bool(near) for _, near in pairs)
-        if (similar or hinted) and (best is None or similar * 2 + hinted > best[0]):
-            best = (similar * 2 + hinted, pod, pairs)
+        # A value with a typing error is nearer than another one.
+        spelt = sum(bool(near) and bool(closest(selector[key], [labels[near]]))
+                    for key, near in pairs)  # fmt: skip
+        score = similar * 4 + hinted * 2 + spelt
+        if (similar or hinted) and (best is None or score > best[0]):
+            best = (score, pod, pairs)
     if best is None:
         return None
     _, pod, pairs = best

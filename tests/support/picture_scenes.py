@@ -156,8 +156,8 @@ def objects(list_of: str, *keys: str, text: str, shows: type[Screen[Any]], tab: 
 
 def services(list_of: str, *keys: str, text: str, shows: type[Screen[Any]], tab: str = "",
              size: tuple[int, int] = BIG) -> Scene:  # fmt: skip
-    return Scene(shows=shows, text=text, client=with_services, opens=typed(list_of), keys=keys,
-                 tab=tab, size=size)  # fmt: skip
+    return Scene(shows=shows, text=text, client=with_services, select="", opens=typed(list_of),
+                 keys=keys, tab=tab, size=size)  # fmt: skip
 
 
 async def no_figures() -> tuple[()]:

@@ -23,6 +23,11 @@ INGRESSES: Final = ServedKind(
     short_names=("ing",), verbs=VERBS,
 )  # fmt: skip
 WEB: Final = {"app": "web"}
+SPEC: Final = {
+    "containers": [{"name": "c", "image": "web:1", "ports": [
+        {"name": "http", "containerPort": 8080}, {"name": "metrics", "containerPort": 9102},
+    ]}],
+}  # fmt: skip
 _COLUMNS: Final = tuple(
     TableColumn(name, "string")
     for name in ("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age")
@@ -90,7 +95,7 @@ def send_shop(client: FakeClient, change: Any = lambda item: item) -> dict[str, 
 def with_services(change: Any = lambda item: item) -> FakeClient:
     """An agent with the shop; ``change`` is applied to each object."""
     client = FakeClient()
-    pods = (ready_pod("web-1", labels=WEB), crashing_pod("web-2", labels=WEB))
+    pods = (ready_pod("web-1", labels=WEB, spec=SPEC), crashing_pod("web-2", labels=WEB, spec=SPEC))
     client.fill(tuple(map(change, pods)), (), (), (node(),))
     items = send_shop(client, change)
     web, ingress = items["web"], items["ingress"]

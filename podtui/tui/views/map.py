@@ -65,7 +65,7 @@ MAP_COLUMNS: Final = (
     Column("port", "PORT", 80, align="right", kind=ValueKind.COUNT, of=_port),
     Column("state", "STATE", 90, minimum=9, maximum=9, of=_state),
     Column("source", "NAMED IN", 70, minimum=14, maximum=60, flexible=True, of=_source),
-    Column("problem", "PROBLEM", 75, minimum=12, maximum=400, flexible=True, filling=True,
+    Column("problem", "PROBLEM", 75, minimum=30, maximum=400, flexible=True, filling=True,
            of=_problem),
 )  # fmt: skip
 

@@ -55,6 +55,13 @@ def test_a_misspelt_label_is_similar() -> None:
     )
 
 
+def test_a_misspelt_value_is_nearer_than_another_one() -> None:
+    pods = [ready_pod("redis-1", labels={"app": "redis"}), ready_pod("web-1", labels=WEB)]
+    assert why(service({"app": "wbe"}), *pods).sentences == (
+        "The most similar pod is web-1: it lacks app=wbe (it has app=web).",
+    )
+
+
 def test_a_selector_with_nothing_similar_says_no_more() -> None:
     assert why(service({"q": "z"}), ready_pod("web-1", labels=WEB)).sentences == ()
 

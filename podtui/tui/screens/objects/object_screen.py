@@ -160,7 +160,13 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
     AUTO_FOCUS = ""
     TABS: ClassVar[Mapping[str, str]] = OBJECT_TABS
     FIRST_HINTS: ClassVar[frozenset[str]] = frozenset(
-        {"object.rollback", "object.reveal", "object.copy-value"}
+        {
+            "object.rollback",
+            "object.reveal",
+            "object.copy-value",
+            "object.open-url",
+            "object.forward",
+        }
     )
 
     def __init__(self, kind: ServedKind, meta: ObjectMeta) -> None:

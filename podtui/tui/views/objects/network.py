@@ -152,7 +152,7 @@ NETWORK_COLUMNS: Final = (
     Column("what", "WHAT", 90, minimum=8, maximum=8,
            of=lambda each: ColumnValue(Cell(each.entry.what, "muted"), each.number,
                                        each.entry.what)),
-    Column("value", "VALUE", 100, minimum=20, maximum=70, flexible=True, middle_cut=True,
+    Column("value", "VALUE", 100, minimum=34, maximum=70, flexible=True, middle_cut=True,
            of=lambda each: text_field(each.entry.value, "key" if each.entry.url else "name")),
     Column("state", "STATE", 85, minimum=11, maximum=11,
            of=lambda each: text_field(each.entry.state, each.entry.tone)),
