@@ -301,7 +301,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 node_name=settings.nodeName,
                 host_table=host_table(str(settings.rootDir)),
             )
-            networks.services = services.proxy
+            if settings.engine != "memory":
+                # Simulated pods have no network.
+                networks.services = services.proxy
             if settings.enableServer:
                 pods_api = ApiForPods(PodServers(runner, certificate, clock=clock))
                 stack.callback(pods_api.close)

@@ -46,6 +46,7 @@ from podtui.services.rules import (
     merged,
     removed_udp_backends,
     service_table,
+    table_deletion,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ class _Network:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     worker: asyncio.Task[None] | None = None
+    unavailable: bool = False
+    """Whether the last try found that the network cannot be entered."""
     reported: str = ""
     """The failure that was reported last; empty after a success."""
 
@@ -144,7 +147,9 @@ class Proxy:
         self._start(network)
 
     def reaches(self, sandbox_id: str) -> bool:
-        return sandbox_id in self._pods
+        """Also for a pod whose rules could not be applied yet: they will be."""
+        network = self._attached.get(HOST if sandbox_id in self._host_pods else sandbox_id)
+        return network is not None and not network.unavailable
 
     async def detach(self, sandbox_id: str) -> None:
         if self._host_pods.pop(sandbox_id, None) is not None:
@@ -163,7 +168,7 @@ class Proxy:
 
     async def _remove_host_table(self) -> None:
         try:
-            await self._networks.set_rules(HOST, f"delete table ip {self._host_table}\n")
+            await self._networks.set_rules(HOST, table_deletion(self._host_table))
         except EngineUnavailable:
             raise
         except PodtuiError as error:
@@ -287,6 +292,7 @@ class Proxy:
                 await self._listen(network)
                 await self._apply(network, self._table)
         except NetworkUnavailable as error:
+            network.unavailable = True
             self._warn(f"pods cannot reach Services: {error}")
             return False
         except (EngineUnavailable, EngineConflict, EngineNotFound) as error:
@@ -300,7 +306,7 @@ class Proxy:
             # The next try replaces the whole table.
             network.rules = None
             return False
-        network.reported = ""
+        network.reported, network.unavailable = "", False
         await self._forget_flows(network)
         return True
 

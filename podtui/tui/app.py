@@ -71,6 +71,7 @@ from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.keys_first import delay_for_keys
 from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
+from podtui.why.inventory import NOUNS
 
 FRAME = 0.1
 MAX_DELAY_SECONDS = 0.3
@@ -564,6 +565,7 @@ class PodtuiApp(KeyQueue):
                 "show": PANES,
                 "context": self.model.server.contexts,
                 "explain": field_paths(),
+                "why": [f"{noun.shown}/" for noun in NOUNS],
             },
             self.commands,
         )
@@ -580,6 +582,8 @@ class PodtuiApp(KeyQueue):
             return parse_command(text, self.commands)
         except UsageError as error:
             why = self.custom.why_unavailable(text.split()[0]) or str(error)
+            if not self.model.kinds:
+                why += "; the kinds of this server are not read yet"
             self.notify(why, severity="warning", markup=False)
             return None
 

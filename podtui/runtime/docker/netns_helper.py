@@ -156,8 +156,9 @@ def apply_rules(rules: bytes) -> None:
     try:
         nftables.nft_ctx_buffer_error(context)
         if nftables.nft_run_cmd_from_buffer(context, rules) != 0:
-            text = nftables.nft_ctx_get_error_buffer(context)
-            raise Failed((text or b"nft refused the rules").decode(errors="replace").strip())
+            text = nftables.nft_ctx_get_error_buffer(context) or b"nft refused the rules"
+            # The other lines repeat the rule and point into it.
+            raise Failed(text.decode(errors="replace").partition("\n")[0])
     finally:
         nftables.nft_ctx_free(context)
 

@@ -31,6 +31,7 @@ from podtui.tui.screens.main.screen_memory import (
     layout_of,
     recalled_view,
 )
+from podtui.tui.screens.map_screen import MapScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.objects.kind_screen import KindScreen
@@ -620,6 +621,10 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.notify(clean(str(error)), title="Filter", severity="warning", markup=False)
         else:
             self.session.push(TreeScreen(wanted, self.pods.table.cursor_key))
+
+    def action_map(self, text: str = "") -> None:
+        """Open the list of who connects to whom, filtered by ``text``."""
+        self.session.push(MapScreen(text))
 
     def action_open(self, tab: str) -> None:
         pod, manifest = self.pods.pod, self.pods.manifest
