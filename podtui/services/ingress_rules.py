@@ -179,6 +179,9 @@ def target_of(namespace: str, backend: IngressBackend, service_of: ServiceOf) ->
     name = f"{namespace}/{reference.name}"
     if service is None:
         return Target(namespace, reference.name, None, f"Service {name} does not exist")
+    if service.spec.type == "ExternalName":
+        text = f"podtui does not serve Service {name} of the type ExternalName"
+        return Target(namespace, reference.name, None, text)
     wanted = reference.port
     for port in service.spec.ports:
         if (wanted.name and port.name == wanted.name) or (wanted.number or 0) == port.port:

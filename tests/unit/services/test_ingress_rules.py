@@ -38,6 +38,8 @@ from podtui.services.ingress_rules import (
 def service_of(namespace: str, name: str) -> Service | None:
     if name == "missing":
         return None
+    if name == "external":
+        return Service(spec=ServiceSpec(type="ExternalName", externalName="example.com"))
     ports = (ServicePort(name="http", port=80), ServicePort(name="admin", port=9000))
     return Service(
         metadata=ObjectMeta(name=name, namespace=namespace), spec=ServiceSpec(ports=ports)
@@ -204,6 +206,10 @@ def test_ports_by_name_and_number() -> None:
     ("item", "problem"),
     [
         (backend("missing"), "Service ns/missing does not exist"),
+        (
+            backend("external"),
+            "podtui does not serve Service ns/external of the type ExternalName",
+        ),
         (backend("s", 81), "Service ns/s has no port 81"),
         (backend("s", "web"), "Service ns/s has no port web"),
         (
