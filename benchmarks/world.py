@@ -35,7 +35,7 @@ from podtui.pki.pki import Pki
 from podtui.runtime.protocol import LogLine, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.server.auth.access import Access
-from podtui.server.transport.tls import TlsServer
+from podtui.server.transport.tls import ServerCertificate, TlsServer
 from podtui.store import Store, open_store
 
 STEP = 0.05
@@ -182,7 +182,8 @@ async def serve(root: Path, world: World) -> None:
     app = build_app(store, world, version="bench", extra_routes=routes, access=access)
     async with serve_unix(app, root / "podtui.sock") as runner, asyncio.TaskGroup() as group:
         # kubectl cannot connect to a unix socket.
-        server = TlsServer(runner, pki, point, names, clock=clock)
+        certificate = ServerCertificate(pki, names, clock=clock)
+        server = TlsServer(runner, certificate, point, clock=clock)
         tasks: list[asyncio.Task[None]] = [group.create_task(server.run())]
         if world.changes:
             tasks.append(group.create_task(world.change(store)))

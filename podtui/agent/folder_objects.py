@@ -262,18 +262,12 @@ class FolderObjects:
         try:
             await self._write(step, dry_run=True)
         except ApiError as error:
-            if _is_answer(error) and not await self._is_early(step, error):
+            if _is_early(step, error):
+                return ()
+            if _is_answer(error):
                 return diagnostics_of(error, step.desired)
-            if not _is_answer(error):
-                raise
+            raise
         return ()
-
-    async def _is_early(self, step: Apply, error: ApiError) -> bool:
-        """Return whether the namespace does not exist yet, because this file creates it."""
-        namespace = step.key[1]
-        if error.code != 404 or not namespace:
-            return False
-        return await self._records.get("namespaces", "", namespace) is None
 
     async def _recheck(self) -> list[float]:
         """Try the refused files again that are due; return the seconds until the others are."""
@@ -368,6 +362,12 @@ def _desired(folder: Folder) -> dict[Claim, Desired]:
         for document in documents:
             desired.setdefault(document.key, Desired(document, path))
     return desired
+
+
+def _is_early(step: Apply, error: ApiError) -> bool:
+    """Return whether the namespace did not exist when the API was asked: the folder states or
+    creates it, so that it may exist by now."""
+    return error.code == 404 and bool(step.key[1])
 
 
 def _is_answer(error: ApiError) -> bool:

@@ -24,6 +24,7 @@ from podtui.api.v1 import (
     Pod,
     RuntimeClass,
     Secret,
+    Service,
 )
 from podtui.client.protocol import Changed, Delta, Removed, Synced
 from podtui.clock import Clock
@@ -39,6 +40,7 @@ from podtui.kubelet.ports import (
 from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.resources.field_managers import managed
+from podtui.server.resources.kubernetes_service import API_SERVICE
 from podtui.server.status import StatusError
 from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import RESOURCES, Resource
@@ -70,6 +72,7 @@ def home_ports(
         tokens=tokens,
         claims=HomeClaims(records),
         network=network,
+        services=HomeServices(records),
     )
 
 
@@ -279,6 +282,20 @@ class HomeClaims:
                         yield change.object.metadata.namespace, change.object.metadata.name
             except StoreGone:
                 continue
+
+
+class HomeServices:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def of(self, pod: Pod) -> tuple[Service, ...]:
+        namespace = pod.metadata.namespace
+        listing = await self._records.list("services", namespace)
+        services = [item for item in listing.items if isinstance(item, Service)]
+        if namespace != API_SERVICE[0]:
+            api = await self._records.get("services", *API_SERVICE)
+            services += [api] if isinstance(api, Service) else []
+        return tuple(services)
 
 
 class HomeRuntimeClasses:

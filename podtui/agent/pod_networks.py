@@ -42,11 +42,18 @@ class EngineNetworks:
         if self.services is not None:
             await self.services.attach(AttachedPod(pod=pod, sandbox_id=sandbox_id, ips=ips))
 
+    def reaches_services(self, sandbox_id: str) -> bool:
+        return self.services is not None and self.services.reaches(sandbox_id)
+
     async def detach(self, sandbox_id: str) -> None:
         for ip in [ip for ip, sandbox in self._pods.items() if sandbox == sandbox_id]:
             del self._pods[ip]
         if self.services is not None:
             await self.services.detach(sandbox_id)
+
+    def sandbox_of(self, ip: str) -> str:
+        """Return the sandbox with an IP; empty if there is none."""
+        return self._pods.get(ip, "")
 
     # --- for Services
 

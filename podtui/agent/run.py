@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ import msgspec
 from aiohttp import web
 
 from podtui import __version__
+from podtui.agent.api_for_pods import ApiForPods
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.folder_objects import FolderObjects
@@ -31,7 +32,10 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.pod_collector import PodCollector
+from podtui.agent.pod_dialing import EndpointDialer
 from podtui.agent.pod_networks import EngineNetworks, host_table
+from podtui.agent.publishing import AGENT as PUBLISHER
+from podtui.agent.publishing import publishing_jobs
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
 from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
@@ -54,7 +58,7 @@ from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.listing import shown_path
 from podtui.manifest.result import ReadResult
 from podtui.pki.access_point import AccessPoint, choose_access_point, write_kubeconfig
-from podtui.pki.certificates import server_names
+from podtui.pki.certificates import cluster_names, server_names
 from podtui.pki.pki import Pki
 from podtui.pki.tokens import TokenIssuer
 from podtui.runtime.journal import Journal, journaled
@@ -79,13 +83,15 @@ from podtui.server.kubelet_api.what_if import (
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
 from podtui.server.resources.default_roles import DefaultRoles
 from podtui.server.resources.garbage_collector import GarbageCollector
-from podtui.server.resources.kubernetes_service import publish_service
+from podtui.server.resources.ingress_classes import publish_ingress_class
+from podtui.server.resources.kubernetes_service import KubernetesService
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
 from podtui.server.resources.storage_classes import publish_standard_class
 from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
-from podtui.server.transport.tls import TlsServer
+from podtui.server.transport.pod_server import PodServers
+from podtui.server.transport.tls import ServerCertificate, TlsServer
 from podtui.services.manager import SERVICE_PROXY, Services, service_jobs
 from podtui.settings import SETTINGS, Settings
 from podtui.store import Store, open_store
@@ -209,6 +215,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             audit = AuditLog(AuditFile(settings.audit_log_path), clock)
             stack.callback(audit.close)
         names = server_names((settings.nodeName, settings.apiAddress))
+        names_of_pods = cluster_names(settings.clusterDomain)
         app = build_app(
             store,
             kubelet.endpoints,
@@ -217,6 +224,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 pki.token,
                 names=names,
                 any_address=ip_address(settings.apiAddress).is_unspecified,
+                cluster_names=names_of_pods,
                 verify=tokens.verify,
             ),
             audit=audit,
@@ -234,16 +242,24 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         secrets = TokenSecrets(store, tokens.issuer, clock, lambda: pki.authority.decode())
 
         async def publish_authority() -> None:
+            await write_config(settings, point, pki)
             await namespaces.update_root_ca()
             await secrets.update()
+
+        certificate = ServerCertificate(
+            pki, (*names, *names_of_pods), clock=clock, on_authority=publish_authority
+        )
 
         await namespaces.prepare()
         await publish_system_classes(store, clock)
         await publish_standard_class(store, clock)
+        if settings.ingressPort:
+            await publish_ingress_class(store, clock)
         await DefaultRoles(store, clock).prepare()
         aggregation = ClusterRoleAggregation(store, clock)
         await aggregation.aggregate()
-        await publish_service(store, config.endpoint_port)
+        api_service = KubernetesService(store, point if settings.enableServer else None, clock)
+        await api_service.prepare()
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _return_freed_memory()
@@ -259,10 +275,11 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 "taint eviction": TaintEviction(store, clock).run,
                 "pod garbage collector": collector.run,
                 "objects of the folder": objects.run,
+                "service of the API": api_service.run,
             }
             if settings.enableServer:
                 jobs["API over TCP"] = partial(
-                    serve_tls, settings, runner, pki, point, names, clock, publish_authority
+                    serve_tls, settings, runner, pki, point, certificate, clock
                 )
             objects = HomeObjects(store)
             if settings.enableScheduler:
@@ -287,8 +304,17 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             if settings.engine != "memory":
                 # Simulated pods have no network.
                 networks.services = services.proxy
+            if settings.enableServer:
+                pods_api = ApiForPods(PodServers(runner, certificate, clock=clock))
+                stack.callback(pods_api.close)
+                services.listeners.append(pods_api)
+                jobs["API for pods"] = pods_api.run
             jobs["events of Services"] = events.run
             jobs |= service_jobs(services, objects)
+            publisher = UnixClient(settings.socket_path, clock=clock, agent=PUBLISHER)
+            stack.push_async_callback(publisher.close)
+            dialer = EndpointDialer(runtime, networks)
+            jobs |= publishing_jobs(services, publisher, events, dialer, settings, clock)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [
@@ -315,24 +341,19 @@ async def serve_tls(
     runner: web.AppRunner,
     pki: Pki,
     point: AccessPoint,
-    names: Sequence[str],
+    certificate: ServerCertificate,
     clock: Clock,
-    publish_authority: Callable[[], Awaitable[None]],
 ) -> None:
-    """Write the kubeconfig, and serve the API over TCP. ``publish_authority`` gives pods a new
-    authority. Raises `PodtuiError`."""
+    """Write the kubeconfig, and serve the API over TCP. Raises `PodtuiError`."""
+    await write_config(settings, point, pki)
+    await TlsServer(runner, certificate, point, clock=clock).run()
 
-    async def write() -> None:
-        await asyncio.to_thread(
-            write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
-        )
 
-    async def publish() -> None:
-        await write()
-        await publish_authority()
-
-    await write()
-    await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
+async def write_config(settings: Settings, point: AccessPoint, pki: Pki) -> None:
+    """Write the kubeconfig of the root directory's owner. Raises `PodtuiError`."""
+    await asyncio.to_thread(
+        write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
+    )
 
 
 def volume_directories(runtime: Runtime, settings: Settings) -> VolumeDirectories:

@@ -18,6 +18,12 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 PROVISIONER: Final = "podtui.dev/directory"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+_OF_OTHER_CLUSTERS: Final = frozenset(
+    "k8s.io/minikube-hostpath docker.io/hostpath microk8s.io/hostpath driver.longhorn.io".split()
+)
+"""Provisioners that are parts of other clusters."""
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
@@ -120,6 +126,15 @@ def is_reachable_from(volume: PersistentVolume, labels: Labels) -> bool:
 
 
 # --- what the deletion of a claim means for its data
+
+
+def is_replaced(provisioner: str) -> bool:
+    """Return whether podtui creates directories in place of a provisioner's volumes: no program on
+    this machine can provide them. The in-tree provisioners of Kubernetes are removed, and no CSI
+    volume is mounted."""
+    if provisioner.startswith("kubernetes.io/"):
+        return provisioner != NO_PROVISIONER
+    return "csi" in provisioner or provisioner in _OF_OTHER_CLUSTERS
 
 
 def is_provisioned_here(volume: PersistentVolume) -> bool:

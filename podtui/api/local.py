@@ -113,9 +113,9 @@ class DocumentOutcome(StrEnum):
 
 
 class ManifestObject(Struct, frozen=True, kw_only=True):
-    """One document of a file. ``line`` is its first one, 0 for rendered
-    output; ``uid`` and ``places`` are those of a
-    pod; ``message`` is the reason for the outcome."""
+    """One document of a file. ``line`` is its first one, 0 for rendered output; ``uid`` is that of
+    a pod; ``places`` are the positions of the fields of a pod, a workload, a Service or an Ingress;
+    ``message`` is the reason for the outcome."""
 
     apiVersion: str
     kind: str

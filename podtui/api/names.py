@@ -67,6 +67,25 @@ ROOT_DIR_LABEL: Final = "podtui.dev/root-dir"
 
 SANDBOX_CONTAINER_NAME: Final = "POD"
 COMPONENT: Final = "kubelet"
+INGRESS_CLASS: Final = "podtui"
+"""The IngressClass that podtui publishes."""
+INGRESS_CONTROLLER: Final = "podtui.dev/ingress-controller"
+FOREIGN_INGRESS_ANNOTATIONS: Final = (
+    "nginx.ingress.kubernetes.io/",
+    "nginx.org/",
+    "traefik.ingress.kubernetes.io/",
+    "haproxy.org/",
+    "haproxy-ingress.github.io/",
+    "alb.ingress.kubernetes.io/",
+    "appgw.ingress.kubernetes.io/",
+    "konghq.com/",
+    "ingress.kubernetes.io/",
+    "ingress.gcp.kubernetes.io/",
+    "networking.gke.io/",
+)
+"""The prefixes of annotations that configure other Ingress controllers."""
+INGRESS_CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
+"""The deprecated annotation that names the class of an Ingress."""
 GROUP: Final = "podtui.dev"
 GROUP_VERSION: Final = "podtui.dev/v1alpha1"
 METRICS_GROUP_VERSION: Final = "metrics.k8s.io/v1beta1"

@@ -21,9 +21,11 @@ from msgspec import structs
 from podtui.api.claims import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    NO_PROVISIONER,
     PROVISIONED_BY,
     PROVISIONER,
     SELECTED_NODE,
+    STORAGE_PROVISIONER,
     capacity,
     claim_reference,
     class_of_claim,
@@ -31,6 +33,7 @@ from podtui.api.claims import (
     is_candidate,
     is_free_for,
     is_provisioned_here,
+    is_replaced,
     is_reserved_for,
     mismatch,
     requested,
@@ -48,7 +51,6 @@ from podtui.api.v1 import (
     Pod,
 )
 
-STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
 DELETION_FINALIZER: Final = "kubernetes.io/pv-controller"
 """Holds a volume until its data are deleted."""
@@ -151,6 +153,7 @@ class Provision:
 
     storage_class: StorageClass
     node: str
+    note: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +226,10 @@ def _failed(why: str) -> Note:
 
 def _provision(claim: PersistentVolumeClaim, storage_class: StorageClass, node: str) -> ClaimAction:
     provisioner, name = storage_class.provisioner, storage_class.metadata.name
-    if provisioner.startswith("kubernetes.io/"):
+    if provisioner == NO_PROVISIONER:
         return Wait(_failed(f"no volume plugin matched name: {provisioner}"))
-    if provisioner != PROVISIONER:
+    replaced = is_replaced(provisioner)
+    if provisioner != PROVISIONER and not replaced:
         why = (
             f"Waiting for a volume to be created either by the external provisioner '{provisioner}'"
             " or manually by the system administrator. If volume creation is delayed, please verify"
@@ -234,11 +238,11 @@ def _provision(claim: PersistentVolumeClaim, storage_class: StorageClass, node: 
         return AskProvisioner(storage_class, node, Note("Normal", "ExternalProvisioning", why))
     if claim.spec.dataSource is not None or claim.spec.dataSourceRef is not None:
         why = (
-            f'plugin "{provisioner}" is not a CSI plugin. Only CSI plugin can provision a claim'
+            f'plugin "{PROVISIONER}" is not a CSI plugin. Only CSI plugin can provision a claim'
             " with a datasource"
         )
         return Wait(_failed(why))
-    if storage_class.mountOptions:
+    if storage_class.mountOptions and not replaced:
         options = " ".join(storage_class.mountOptions)
         why = (
             "Mount options are not supported by the provisioner but StorageClass"
@@ -249,7 +253,14 @@ def _provision(claim: PersistentVolumeClaim, storage_class: StorageClass, node: 
         lack = "block volumes" if claim.spec.volumeMode == "Block" else "selectors"
         why = f'Failed to provision volume with StorageClass "{name}": {lack} are not supported'
         return Wait(_failed(why))
-    return Provision(storage_class, node)
+    if not replaced:
+        return Provision(storage_class, node)
+    why = (
+        f'The provisioner {provisioner} of StorageClass "{name}" does not work on this machine:'
+        f" {PROVISIONER} creates a directory in its place. Parameters and mount options of the"
+        " class have no effect."
+    )
+    return Provision(storage_class, node, Note("Warning", "ProvisionerReplaced", why))
 
 
 def _decide_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimAction:

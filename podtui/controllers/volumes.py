@@ -151,7 +151,9 @@ class ClaimBinder:
                     self._tools.record(claim, note, EXPANSION)
             case binding.Expand(volume):
                 await self._expand(claim, volume)
-            case binding.Provision(storage_class, node):
+            case binding.Provision(storage_class, node, note):
+                if note is not None:
+                    self._tools.record(claim, note)
                 await self._provision(claim, storage_class, node)
             case binding.AskProvisioner(storage_class, node, note):
                 changed = binding.asked(claim, storage_class, node)

@@ -27,3 +27,8 @@ class TokenBucket:
             return False
         self._tokens = max(self._tokens - 1.0, 0.0)
         return True
+
+    def charge(self, tokens: float) -> None:
+        """Take tokens for an action that cost more than one; what is missing is taken later."""
+        if self._rate:
+            self._tokens -= tokens

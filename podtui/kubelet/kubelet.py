@@ -226,6 +226,8 @@ class Kubelet:
             events=self._events,
             hooks=hooks,
             documents=documents,
+            services=ports.services,
+            network=ports.network,
             managers=self._managers,
             timelines=self._timelines,
             clock=clock,

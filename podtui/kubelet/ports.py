@@ -20,6 +20,7 @@ from podtui.api.v1 import (
     Pod,
     RuntimeClass,
     Secret,
+    Service,
 )
 from podtui.manifest.objects import DocumentKind, ObjectKey
 
@@ -110,6 +111,13 @@ class ClaimSource(Protocol):
         ...
 
 
+class ServiceSource(Protocol):
+    async def of(self, pod: Pod) -> tuple[Service, ...]:
+        """Return the Services that variables of the pod's containers may name: the API's and those
+        of its namespace."""
+        ...
+
+
 class RuntimeClasses(Protocol):
     async def get(self, name: str) -> RuntimeClass | None: ...
 
@@ -150,6 +158,10 @@ class PodNetwork(Protocol):
         sandbox, none with the host's network. Idempotent: called in each pass of the pod."""
         ...
 
+    def reaches_services(self, sandbox_id: str) -> bool:
+        """Return whether an attached pod reaches Services at their cluster addresses."""
+        ...
+
     async def detach(self, sandbox_id: str) -> None:
         """Forget a sandbox before it is stopped. Idempotent."""
         ...
@@ -159,6 +171,7 @@ class PodNetwork(Protocol):
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
     cannot be set up; without ``claims``, those of claims; without ``network``, pods reach no
+    Services; without one of ``network`` and ``services``, containers have no variables of
     Services."""
 
     pods: PodClient
@@ -169,3 +182,4 @@ class Ports:
     tokens: ServiceAccountTokens | None = None
     claims: ClaimSource | None = None
     network: PodNetwork | None = None
+    services: ServiceSource | None = None

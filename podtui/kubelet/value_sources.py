@@ -20,6 +20,7 @@ from podtui.api.v1 import (
     Pod,
     ResourceFieldSelector,
     Secret,
+    Service,
     ServiceAccountTokenProjection,
 )
 from podtui.errors import PodtuiError
@@ -35,8 +36,8 @@ class ValueSources:
 
     ``config_maps`` and ``secrets`` are by (namespace, name). ``env_files`` holds the files of
     ``fileKeyRef`` by (volume, path), None for a missing file. ``tokens`` holds the token of each
-    projection, or why there is none. Addresses may be empty where values can refer only to the
-    pod's metadata (volumes).
+    projection, or why there is none. ``services`` are those that variables may name. Addresses may
+    be empty where values can refer only to the pod's metadata (volumes).
     """
 
     node: NodeView
@@ -52,6 +53,7 @@ class ValueSources:
     tokens: Mapping[ServiceAccountTokenProjection, str | PodtuiError] = field(
         default_factory=dict[ServiceAccountTokenProjection, "str | PodtuiError"]
     )
+    services: tuple[Service, ...] = ()
 
 
 def metadata_field(pod: Pod, path: str) -> str | None:

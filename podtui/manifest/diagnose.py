@@ -301,6 +301,12 @@ def _foreign_pod(document: Document, data: bytes) -> Problem | None:
     return template_in_pod(document)
 
 
+_EXPLAINED: Final = frozenset(
+    {"Service", "Ingress", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"}
+)
+"""The kinds whose positions clients need for their fixes; those of a pod are always known."""
+
+
 @dataclass(slots=True)
 class _Reading:
     """The pods and the other objects of one file, collected while it is read."""
@@ -354,6 +360,7 @@ class _Reading:
                 namespace=namespace,
                 name=name,
                 outcome=DocumentOutcome.APPLIED,
+                places=read.places if kind_name in _EXPLAINED else "",
             )
             if read.key not in self.positions:
                 self.positions[read.key] = read.position

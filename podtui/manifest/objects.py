@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
@@ -49,6 +51,10 @@ _OF_SERVER: Final = (
     "selfLink",
     "uid",
 )
+_LONGEST_PREFIX: Final = 58
+_SUFFIX: Final = 5
+_SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""The length of generated names, and the characters that an API server appends."""
 _FROZEN: Final = "Forbidden: field is immutable when `immutable` is set"
 
 
@@ -139,14 +145,15 @@ def read_object(document: Document, kind: Kind) -> tuple[FolderDocument | None, 
         metadata["namespace"] = metadata.get("namespace") or "default"
     else:
         metadata.pop("namespace", None)
-    if metadata.get("generateName") and not metadata.get("name"):
-        problems.append(_generated_name())
     stated = _stated(tree, document.value)
     stated["metadata"] = {
         name: value for name, value in stated["metadata"].items() if name not in _OF_SERVER
     }
     if kind.namespaced:
         stated["metadata"]["namespace"] = metadata["namespace"]
+    prefix = metadata.get("generateName")
+    if isinstance(prefix, str) and prefix and not metadata.get("name"):
+        metadata["name"] = stated["metadata"]["name"] = _generated_name(prefix, stated)
     for name in _OF_SERVER:
         metadata.pop(name, None)
     problems += _without_effect(document)
@@ -173,15 +180,16 @@ def _is_allocated(error: FieldError, kind: Kind) -> bool:
     return port and error.type == "FieldValueRequired"
 
 
-def _generated_name() -> Problem:
-    return Problem(
-        code="FieldValueForbidden",
-        message="Forbidden: objects of the folder need a name; 'kubectl create' generates names",
-        path=("metadata", "generateName"),
-        fix="write metadata.name in its place",
-        at_key=True,
-        stands_for=("metadata", "name"),
-    )
+def _generated_name(prefix: str, stated: Tree) -> str:
+    """Return the name of an object that states only ``generateName``. It depends on the content:
+    each version of the document is an object of its own, once."""
+    content = json.dumps(stated, sort_keys=True, default=str).encode()
+    number = int.from_bytes(hashlib.sha256(content).digest()[:8])
+    suffix = ""
+    for _ in range(_SUFFIX):
+        number, index = divmod(number, len(_SAFE))
+        suffix += _SAFE[index]
+    return prefix[:_LONGEST_PREFIX] + suffix
 
 
 def _item(

@@ -3,9 +3,9 @@ selection of those that are read (departure 7)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from podtui.api.local import Severity
 from podtui.manifest.decode import found_text
@@ -13,6 +13,7 @@ from podtui.manifest.document import (
     FURTHER_DOCUMENT,
     OTHER_OBJECT,
     Document,
+    Path,
     Position,
     Problem,
     UnreadableText,
@@ -26,6 +27,7 @@ from podtui.manifest.json_reader import read_json
 from podtui.manifest.kinds import KINDS, Kind, current_version, kind_of
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
 
+Found = TypeVar("Found")
 _MOST_DOCUMENTS: Final = 1000
 FORMER_VERSION: Final = "FormerVersion"
 """The code of errors about objects in a version that Kubernetes no longer serves."""
@@ -52,7 +54,7 @@ def split_documents(documents: Iterable[Document]) -> Contents:
     read as a pod, and its errors are reported.
     """
     contents = Contents()
-    for document in expand_lists(documents, contents.problems):
+    for document in map(_with_metrics, expand_lists(documents, contents.problems)):
         tree = _map(document)
         version, name = tree.get("apiVersion"), tree.get("kind")
         kind = kind_of(version, name)
@@ -71,6 +73,39 @@ def split_documents(documents: Iterable[Document]) -> Contents:
     contents.problems += map(_not_read, contents.others)
     contents.problems += (p for document in contents.others for p in _warnings(document))
     return contents
+
+
+_V1_UTILIZATION: Final = "targetCPUUtilizationPercentage"
+_V2_UTILIZATION: Final = ("metrics", 0, "resource", "target", "averageUtilization")
+
+
+def _with_metrics(document: Document) -> Document:
+    """Return an autoscaler of ``autoscaling/v1``, which the API serves too, in the form of
+    ``autoscaling/v2``; other documents as they are."""
+    tree = _map(document)
+    if (tree.get("apiVersion"), tree.get("kind")) != ("autoscaling/v1", "HorizontalPodAutoscaler"):
+        return document
+    stated: object = tree.get("spec")
+    spec = {**cast("dict[str, Any]", stated)} if isinstance(stated, dict) else {}
+    if spec.keys() & {"metrics", "behavior"}:
+        return document
+    percent = spec.pop(_V1_UTILIZATION, None)
+    if percent is not None:
+        target = {"type": "Utilization", "averageUtilization": percent}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    value = {**tree, "apiVersion": "autoscaling/v2"} | ({"spec": spec} if spec else {})
+    old, new = ("spec", _V1_UTILIZATION), ("spec", *_V2_UTILIZATION)
+
+    def renamed(table: Mapping[Path, Found]) -> dict[Path, Found]:
+        return {new if path == old else path: each for path, each in table.items()}
+
+    return replace(
+        document,
+        value=value,
+        keys=renamed(document.keys),
+        values=renamed(document.values),
+        raw=renamed(document.raw),
+    )
 
 
 def _wanted_version(version: object, name: object) -> str:

@@ -23,15 +23,10 @@ SERVER_LIFE: Final = timedelta(days=90)
 _SKEW: Final = timedelta(hours=1)
 """Certificates are valid earlier, for clients whose clock is behind."""
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-OWN_NAMES: Final = (
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "127.0.0.1",
-    "::1",
-)
+OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 """The names and addresses of every API server here."""
+CLUSTER_ADDRESS: Final = "10.96.0.1"
+"""The address of the API for pods: that of the Service ``default/kubernetes``."""
 
 
 def make_key() -> ec.EllipticCurvePrivateKey:
@@ -63,8 +58,9 @@ def make_server_certificate(
     key: ec.EllipticCurvePrivateKey,
     names: Sequence[str],
     now: datetime,
+    common_name: str = "podtui-apiserver",
 ) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "podtui-apiserver")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     public = key.public_key()
     issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return (
@@ -121,6 +117,13 @@ def server_names(extra: Iterable[str]) -> tuple[str, ...]:
         if name not in names and (is_address(name) or is_dns_name(name)):
             names.append(name)
     return tuple(names)
+
+
+def cluster_names(domain: str) -> tuple[str, ...]:
+    """Return the names and the address of the API for pods. ``domain`` is that of the cluster."""
+    service = "kubernetes.default.svc"
+    names = ("kubernetes", "kubernetes.default", service)
+    return (*names, *([f"{service}.{domain}"] if domain else []), CLUSTER_ADDRESS)
 
 
 def is_address(name: str) -> bool:

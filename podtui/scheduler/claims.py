@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from podtui.api.claims import (
+    NO_PROVISIONER,
     READ_WRITE_ONCE_POD,
     SELECTED_NODE,
     capacity,
@@ -37,7 +38,6 @@ VOLUME_RESTRICTIONS: Final = "VolumeRestrictions"
 NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
 NO_ACCESS: Final = "node(s) didn't match PersistentVolume's node affinity"
 VOLUME_GONE: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 Key = tuple[str, str]
 
 
@@ -198,7 +198,7 @@ def _matching_volume(
 
 def _is_provisioned(storage_class: StorageClass, labels: Labels) -> bool:
     """Return whether the class has volumes provisioned for a node with these labels."""
-    if storage_class.provisioner == _NO_PROVISIONER:
+    if storage_class.provisioner == NO_PROVISIONER:
         return False
     terms = storage_class.allowedTopologies
     return not terms or any(_allows(term, labels) for term in terms)

@@ -29,6 +29,7 @@ from podtui.server.auth.access import ATTRIBUTES, REQUESTER, USER
 from podtui.server.auth.attributes import Attributes
 from podtui.server.auth.users import ANONYMOUS, User
 from podtui.server.status import Handler, JsonResponse
+from podtui.server.transport.pod_server import SOURCE_POD, SourcePod
 from podtui.server.transport.unix import is_local
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ _SESSIONS: Final = frozenset({"exec", "attach", "portforward", "proxy"})
 _SESSION_PATHS: Final = ("/exec/", "/attach/", "/portForward/")
 """The beginnings of the kubelet's own paths for sessions."""
 _DECISION: Final = "authorization.k8s.io/decision"
+_POD: Final = f"{GROUP}/source-pod"
+"""The annotation of a request that came from the network of a pod."""
 _EVENT: Final = web.RequestKey("audit event", dict[str, Any])
 _SESSION: Final = web.RequestKey("session", web.StreamResponse)
 
@@ -106,8 +109,9 @@ class AuditLog:
         """Runs around those that return errors as a ``Status`` and that authorize."""
         received = rfc3339_micros(self._clock.now())
         request[_EVENT] = {"auditID": str(uuid4()), "requestReceivedTimestamp": received}
-        if request.remote and not is_local(request):
-            request[_EVENT]["sourceIPs"] = [request.remote]
+        source = request.get(SOURCE_POD, SourcePod())
+        if (ip := source.ip or request.remote) and not is_local(request):
+            request[_EVENT]["sourceIPs"] = [ip]
         response = None
         try:
             response = await handler(request)
@@ -137,7 +141,7 @@ class AuditLog:
             "level": "Metadata",
             **request[_EVENT],
             **_request_fields(request, attributes),
-            **_response_fields(response),
+            **_response_fields(request, response),
             "stage": stage,
             "stageTimestamp": rfc3339_micros(self._clock.now()),
         }
@@ -204,14 +208,16 @@ def _user_fields(user: User) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _response_fields(response: web.StreamResponse | None) -> dict[str, Any]:
-    """A client that left before the response has none."""
+def _response_fields(request: web.Request, response: web.StreamResponse | None) -> dict[str, Any]:
+    """A client that left before the response has no status."""
+    pod = request.get(SOURCE_POD, SourcePod()).name
+    annotations = {_POD: pod} if pod else {}
     if response is None:
-        return {}
-    decision = "forbid" if response.status == 403 else "allow"
+        return {"annotations": annotations} if pod else {}
+    annotations[_DECISION] = "forbid" if response.status == 403 else "allow"
     return {
         "responseStatus": {"metadata": {}, "code": response.status},
-        "annotations": {_DECISION: decision},
+        "annotations": annotations,
     }
 
 

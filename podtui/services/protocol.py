@@ -16,6 +16,7 @@ from podtui.api.objects import Object
 from podtui.api.v1 import Pod
 
 Transport = Literal["TCP", "UDP"]
+EventType = Literal["Normal", "Warning"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,10 @@ class ServiceNetwork(Protocol):
         as events, and tried again."""
         ...
 
+    def reaches(self, sandbox_id: str) -> bool:
+        """Return whether an attached pod reaches Services at their cluster addresses."""
+        ...
+
     async def detach(self, sandbox_id: str) -> None:
         """Forget a pod whose sandbox ends. Idempotent."""
         ...
@@ -130,7 +135,7 @@ class EventSink(Protocol):
         self,
         component: str,
         item: Object,
-        event_type: Literal["Normal", "Warning"],
+        event_type: EventType,
         reason: str,
         message: str,
     ) -> None:

@@ -144,6 +144,23 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda port: 0 <= port < 65536, "must be between 0 and 65535, inclusive"),
         ),
     ] = 0
+    servicesAddress: Annotated[
+        str,
+        Setting(
+            values.address,
+            "the address of node ports, load balancers and Ingresses; with any but a loopback"
+            " address, other machines can reach [Services](services.md#from-this-machine)",
+        ),
+    ] = "127.0.0.1"
+    ingressPort: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "the port of [Ingresses](services.md#ingress), for HTTP and HTTPS; if it is in use, the"
+            " next of the nine ports after it that is free; 0 serves no Ingresses",
+            bound=Bound(lambda port: 0 <= port < 65527, "must be between 0 and 65526, inclusive"),
+        ),
+    ] = 8480
     auditLog: Annotated[
         bool,
         Setting(

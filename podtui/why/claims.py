@@ -6,6 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from podtui.api.claims import (
+    NO_PROVISIONER,
+    STORAGE_PROVISIONER,
+    is_provisioned_here,
+    is_replaced,
+)
 from podtui.api.health import Health
 from podtui.api.selectors import labels_match
 from podtui.api.storage import StorageClass
@@ -21,7 +27,6 @@ _DEFAULT_CLASS: Final = (
 )
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _DIRECTORIES: Final = "podtui.dev/directory"
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _LATE: Final = "WaitForFirstConsumer"
 MAX_VOLUMES: Final = 5
 _BRIEFS: Final = {
@@ -77,7 +82,7 @@ def diagnose_claim(inventory: Inventory, item: PersistentVolumeClaim) -> Diagnos
             docs=_DOCS + "persistent-volumes/#storage-object-in-use-protection",
         )
     if item.status.phase == "Bound":
-        return _bound(item, used)
+        return _bound(inventory, item, used)
     if item.status.phase == "Lost":
         return Diagnosis(
             cause="ClaimLost",
@@ -102,8 +107,13 @@ def claim_users(inventory: Inventory, item: PersistentVolumeClaim) -> Iterator[P
             yield pod
 
 
-def _bound(item: PersistentVolumeClaim, used: str) -> Diagnosis:
+def _bound(inventory: Inventory, item: PersistentVolumeClaim, used: str) -> Diagnosis:
     size = item.status.capacity.get("storage", "?")
+    provisioner = item.metadata.annotations.get(STORAGE_PROVISIONER, "")
+    instead = ""
+    volume = inventory.get(PersistentVolume, "", item.spec.volumeName)
+    if is_replaced(provisioner) and volume is not None and is_provisioned_here(volume):
+        instead = f"It is a directory of this machine: {provisioner} does not work here."
     resize = next((c for c in item.status.conditions if c.status == "True"), None)
     more = f"{resize.type}: {resize.message or resize.reason}" if resize is not None else ""
     of_class = f", class {_class_of(item)}" if _class_of(item) else ""
@@ -113,7 +123,7 @@ def _bound(item: PersistentVolumeClaim, used: str) -> Diagnosis:
         health=Health.RUNNING,
         state="bound",
         title=f"It is bound to the volume {item.spec.volumeName} ({size}{of_class}).",
-        sentences=tuple(filter(None, (used, more))),
+        sentences=tuple(filter(None, (used, instead, more))),
     )
 
 
@@ -194,14 +204,15 @@ def _of_class(
             f"Its volume could not be created: {failed[-1].message.strip()}",
             misfits, fails=True,
         )  # fmt: skip
-    if provisioner == _NO_PROVISIONER:
+    if provisioner == NO_PROVISIONER:
         return _waits(
             inventory, item, "NoVolumeFits",
             f"Volumes of the class {name} are not created on demand, and no existing one fits.",
             misfits,
             advice="Create a PersistentVolume that fits.",
         )  # fmt: skip
-    if provisioner != _DIRECTORIES:
+    is_ours = provisioner == _DIRECTORIES or is_replaced(provisioner)
+    if inventory.in_cluster or not is_ours:
         here = "" if inventory.in_cluster else " podtui provides podtui.dev/directory only."
         return _waits(
             inventory, item, "ProvisionerSilent",

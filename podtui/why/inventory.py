@@ -13,7 +13,9 @@ from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.autoscaling import HorizontalPodAutoscaler
 from podtui.api.batch import CronJob, Job
 from podtui.api.events import event_count, event_order, last_seen
+from podtui.api.networking import Ingress, NetworkPolicy
 from podtui.api.objects import Object
+from podtui.api.policy import PodDisruptionBudget
 from podtui.api.v1 import (
     Event,
     ObjectMeta,
@@ -65,12 +67,19 @@ NOUNS: Final = (
     Noun(Job, "jobs", (), "batch"),
     Noun(CronJob, "cronjobs", ("cj",), "batch"),
     Noun(Service, "services", ("svc",)),
+    Noun(Ingress, "ingresses", ("ing",), "networking.k8s.io"),
+    Noun(NetworkPolicy, "networkpolicies", ("netpol",), "networking.k8s.io"),
+    Noun(PodDisruptionBudget, "poddisruptionbudgets", ("pdb",), "policy"),
     Noun(PersistentVolumeClaim, "persistentvolumeclaims", ("pvc",)),
     Noun(PersistentVolume, "persistentvolumes", ("pv",)),
     Noun(HorizontalPodAutoscaler, "horizontalpodautoscalers", ("hpa",), "autoscaling"),
     Noun(ServiceAccount, "serviceaccounts", ("sa",)),
     Noun(ResourceQuota, "resourcequotas", ("quota",)),
 )
+WORKLOADS: Final = (
+    Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, CronJob, Job,
+)  # fmt: skip
+"""The kinds that create pods."""
 _BY_NAME: Final = {name: noun for noun in NOUNS for name in noun.names}
 
 
@@ -81,8 +90,16 @@ def find_noun(text: str) -> Noun | None:
     noun = _BY_NAME.get(name)
     if noun is None:
         return None
-    group = rest.rpartition(".")[2]
-    return noun if group in ("", noun.group) else None
+    without_version = rest.partition(".")[2]
+    return noun if rest == "" or noun.group in (rest, without_version) else None
+
+
+def with_long_kind(field: str) -> str:
+    """Replace the short name of a kind at the beginning of a field's path: ``Deployment.spec`` for
+    ``deploy.spec``."""
+    kind, dot, rest = field.partition(".")
+    noun = find_noun(kind)
+    return f"{noun.struct.__name__}{dot}{rest}" if noun and kind in noun.short else field
 
 
 def nearest_noun(text: str) -> str:

@@ -10,6 +10,8 @@ from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.autoscaling import HorizontalPodAutoscaler
 from podtui.api.batch import CronJob, Job
 from podtui.api.health import WELL
+from podtui.api.networking import Ingress, NetworkPolicy
+from podtui.api.policy import PodDisruptionBudget
 from podtui.api.v1 import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -22,11 +24,14 @@ from podtui.api.v1 import (
 from podtui.why.accounts import diagnose_account
 from podtui.why.autoscalers import diagnose_autoscaler
 from podtui.why.claims import diagnose_claim, diagnose_volume, with_claims
-from podtui.why.inventory import Inventory, Noun, object_name
+from podtui.why.connections import with_connections
+from podtui.why.ingresses import diagnose_ingress
+from podtui.why.inventory import WORKLOADS, Inventory, Noun, object_name
 from podtui.why.jobs import diagnose_cron_job, diagnose_job
+from podtui.why.policies import diagnose_budget, diagnose_policy
 from podtui.why.quotas import diagnose_quota
 from podtui.why.services import diagnose_service
-from podtui.why.types import Diagnosis, Kind
+from podtui.why.types import Diagnosis, Kind, Part
 from podtui.why.workloads import (
     diagnose_daemon_set,
     diagnose_deployment,
@@ -43,20 +48,27 @@ _FUNCTIONS: Final[Mapping[type[Any], Callable[[Inventory, Any], Diagnosis]]] = {
     Job: diagnose_job,
     CronJob: diagnose_cron_job,
     Service: diagnose_service,
+    Ingress: diagnose_ingress,
+    NetworkPolicy: diagnose_policy,
+    PodDisruptionBudget: diagnose_budget,
     PersistentVolumeClaim: diagnose_claim,
     PersistentVolume: diagnose_volume,
     HorizontalPodAutoscaler: diagnose_autoscaler,
     ServiceAccount: diagnose_account,
     ResourceQuota: diagnose_quota,
 }
-WORKLOADS: Final = (
-    Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, CronJob, Job,
-)  # fmt: skip
 _DEFAULTS: Final[tuple[type[Any], ...]] = (
     *WORKLOADS,
     PersistentVolumeClaim,
     HorizontalPodAutoscaler,
+    Service,
+    Ingress,
 )
+_OWN_FAULTS: Final = frozenset(
+    {"SelectorMatchesNothing", "PortUnknown", "NodePortInUse", "BackendMissing",
+     "BackendPortUnknown", "IngressClassMissing", "TlsSecretMissing", "TlsSecretIncomplete"}
+)  # fmt: skip
+"""The causes of a Service or an Ingress that no pod explains."""
 
 
 def is_explained(item: Any) -> bool:
@@ -68,13 +80,36 @@ def diagnose_object(inventory: Inventory, item: Any) -> Diagnosis:
     """Return the diagnosis of an object. Raises `KeyError` for a kind that is not explained."""
     if isinstance(item, Pod):
         return explain_pod(inventory, item, inventory.pod_diagnosis(item))
-    return _FUNCTIONS[type(item)](inventory, item)
+    diagnosis = _FUNCTIONS[type(item)](inventory, item)
+    return _with_pod_connections(inventory, item.metadata.namespace, diagnosis)
+
+
+def _with_pod_connections(inventory: Inventory, namespace: str, diagnosis: Diagnosis) -> Diagnosis:
+    """Complete the diagnoses of pods within that of another object."""
+    if not diagnosis.parts:
+        return diagnosis
+    parts: list[Part] = []
+    for part in diagnosis.parts:
+        name = part.name.removeprefix("pod/")
+        pod = inventory.get(Pod, namespace, name) if name != part.name else None
+        inner = (
+            _with_pod_connections(inventory, namespace, part.diagnosis)
+            if pod is None
+            else _with_connections(inventory, pod, part.diagnosis)
+        )
+        parts.append(replace(part, diagnosis=inner))
+    return replace(diagnosis, parts=tuple(parts))
+
+
+def _with_connections(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
+    root = next((each for each in reversed([*owners_of(inventory, pod)])), None)
+    return with_connections(inventory, pod, diagnosis, root if type(root) in WORKLOADS else None)
 
 
 def explain_pod(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
     """Complete the diagnosis of a pod by what other objects tell: the workload that it belongs to,
-    and the claims that it waits for."""
-    diagnosis = with_claims(inventory, pod, diagnosis)
+    the claims that it waits for, and the Services that it names."""
+    diagnosis = _with_connections(inventory, pod, with_claims(inventory, pod, diagnosis))
     owners = [object_name(owner) for owner in owners_of(inventory, pod)]
     if not owners:
         return diagnosis
@@ -116,6 +151,8 @@ def unwell(inventory: Inventory) -> Iterator[tuple[Any, Diagnosis]]:
             diagnosis = diagnose_object(inventory, item)
             if is_well(diagnosis) or _is_idle(diagnosis):
                 continue
+            if kind in (Service, Ingress) and not _is_own_fault(diagnosis):
+                continue
             if any(owner.metadata.uid in reported for owner in owners_of(inventory, item)):
                 continue
             namespace = item.metadata.namespace
@@ -130,6 +167,16 @@ def _part_names(diagnosis: Diagnosis) -> Iterator[str]:
     for part in diagnosis.parts:
         yield part.name
         yield from _part_names(part.diagnosis)
+
+
+def _is_own_fault(diagnosis: Diagnosis) -> bool:
+    """Return whether a Service or an Ingress is not as desired although its pods are, so that only
+    its own diagnosis tells why."""
+    # A selector that a workload without pods satisfies is right.
+    waits = diagnosis.cause == "SelectorMatchesNothing" and "workload" in "".join(
+        diagnosis.sentences
+    )
+    return diagnosis.cause in _OWN_FAULTS and not waits
 
 
 def _is_idle(diagnosis: Diagnosis) -> bool:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
-from podtui.api.discovery import EndpointSlice
 from podtui.api.health import Health
 from podtui.api.pods import is_finished, is_sidecar, is_true
 from podtui.api.selectors import label_text
-from podtui.api.v1 import Container, Endpoints, Node, Pod, Service, ServicePort
+from podtui.api.urls import published_addresses
+from podtui.api.v1 import Container, Node, Pod, Service, ServicePort
 from podtui.text.nearest import closest
 from podtui.text.terminal_text import plural
+from podtui.why.documents import manifest_of, patch_command, placed
+from podtui.why.endpoints import DOMAIN, SERVICE_NAME, endpoints_of, is_headless, selects
 from podtui.why.inventory import Inventory, object_name
 from podtui.why.types import Diagnosis, Kind
 from podtui.why.workloads import alive, as_desired, deleting, has_failure, name_list, part_of
 
 _DOCS: Final = "https://kubernetes.io/docs/concepts/services-networking/service/"
-_SERVICE_NAME: Final = "kubernetes.io/service-name"
+_WORKLOADS: Final = (Deployment, StatefulSet, DaemonSet, ReplicaSet)
 
 
 def diagnose_service(inventory: Inventory, item: Service) -> Diagnosis:
@@ -27,30 +30,37 @@ def diagnose_service(inventory: Inventory, item: Service) -> Diagnosis:
         return early
     spec = item.spec
     if spec.type == "ExternalName":
-        return as_desired(f"It is another name of {spec.externalName}; it has no endpoints.",
-                          state="external name")  # fmt: skip
+        return as_desired(
+            f"It is another name of {spec.externalName}; it has no endpoints.",
+            "Its name resolves to that one; ports are not mapped.",
+            state="external name",
+        )
     if not spec.selector:
-        return _without_selector(inventory, item)
-    namespace = item.metadata.namespace
-    everything = inventory.list(Pod, namespace)
+        diagnosis = _without_selector(inventory, item)
+    else:
+        diagnosis = _with_selector(inventory, item)
+    if diagnosis.kind is not Kind.FAILURE:
+        diagnosis = _published(inventory, item) or diagnosis
+    if diagnosis.evidence:
+        return diagnosis
+    warnings = [event for event in inventory.events(item) if event.type == "Warning"]
+    if not warnings:
+        return diagnosis
+    reasons = tuple({event.reason for event in warnings})
+    return replace(diagnosis, evidence=inventory.evidence(item, *reasons))
+
+
+def _with_selector(inventory: Inventory, item: Service) -> Diagnosis:
+    spec = item.spec
+    everything = inventory.list(Pod, item.metadata.namespace)
     pods = [pod for pod in everything if selects(spec.selector, pod.metadata.labels)]
     running = alive(pods)
     if not running:
         return _nothing_selected(inventory, item, everything, ended=len(pods))
     ready = [pod for pod in running if is_true(pod, "Ready") or spec.publishNotReadyAddresses]
-    bad_ports = [problem for port in spec.ports if (problem := _port_problem(port, running))]
-    if bad_ports:
-        return Diagnosis(
-            cause="PortUnknown",
-            kind=Kind.FAILURE,
-            health=Health.FAILING,
-            state="no endpoints" if len(bad_ports) == len(spec.ports) else "port without endpoints",
-            title=bad_ports[0],
-            brief="targetPort is unknown",
-            sentences=tuple(bad_ports[1:]),
-            advice="Change targetPort, or give the port of the container this name.",
-            docs=_DOCS + "#field-spec-ports",
-        )
+    bad_port = _unknown_port(inventory, item, running)
+    if bad_port is not None:
+        return bad_port
     parts = part_of(inventory, running)
     if not ready:
         fails = has_failure(parts)
@@ -93,27 +103,32 @@ def diagnose_service(inventory: Inventory, item: Service) -> Diagnosis:
     return as_desired(f"It has {count}: {names}.", *sentences, state="has endpoints")
 
 
-def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Return whether the selector of a Service selects these labels."""
-    return all(labels.get(key) == value for key, value in selector.items())
-
-
 def _without_selector(inventory: Inventory, item: Service) -> Diagnosis:
     meta = item.metadata
-    endpoints = inventory.get(Endpoints, meta.namespace, meta.name)
-    addresses = {a.ip for s in endpoints.subsets for a in s.addresses} if endpoints else set[str]()
-    for piece in inventory.list(EndpointSlice, meta.namespace):
-        if piece.metadata.labels.get(_SERVICE_NAME) == meta.name:
-            addresses |= {ip for endpoint in piece.endpoints for ip in endpoint.addresses}
-    if addresses:
+    endpoints = endpoints_of(inventory, item)
+    ready = sorted({endpoint.address for endpoint in endpoints if endpoint.is_ready})
+    if ready:
         return as_desired(
             "It has no selector; its endpoints are set by hand, or by another program:"
-            f" {name_list(sorted(addresses))}.",
+            f" {name_list(ready)}.",
             state="has endpoints",
         )
     if (meta.namespace, meta.name) == ("default", "kubernetes"):
         return as_desired("It is the API server itself.", state="API")
-    return Diagnosis(
+    if (meta.namespace, meta.name) == ("kube-system", "kube-dns"):
+        return as_desired("It is the DNS of the cluster itself.", state="DNS")
+    if endpoints:
+        addresses = name_list(sorted({endpoint.address for endpoint in endpoints}))
+        return Diagnosis(
+            cause="EndpointsNotReady",
+            kind=Kind.WAIT,
+            health=Health.NOT_READY,
+            state="no endpoints",
+            title=f"None of the endpoints that are set by hand is ready: {addresses}.",
+            brief="no endpoint is ready",
+            docs=_DOCS + "#services-without-selectors",
+        )
+    diagnosis = Diagnosis(
         cause="NoSelector",
         kind=Kind.FAILURE,
         health=Health.FAILING,
@@ -121,45 +136,63 @@ def _without_selector(inventory: Inventory, item: Service) -> Diagnosis:
         title="It has no selector, and no endpoints are set by hand.",
         brief="no selector",
         advice="Add spec.selector, or create an EndpointSlice with the label"
-        f" {_SERVICE_NAME}={meta.name}.",
+        f" {SERVICE_NAME}={meta.name}.",
         docs=_DOCS + "#services-without-selectors",
     )
+    return placed(inventory, item, diagnosis, ("spec", "selector"))
+
+
+# --- the selector
 
 
 def _nothing_selected(
     inventory: Inventory, item: Service, pods: Iterable[Pod], *, ended: int
 ) -> Diagnosis:
     selector = item.spec.selector
-    shown = label_text(selector)
     if ended:
-        title = f"All pods that it selects ({shown}) have ended, or are being deleted."
-    else:
-        title = f"Its selector matches no pod: {shown}."
-    sentences = [_workload_without_pods(inventory, item)]
-    if not ended and not sentences[0]:
-        sentences.append(_nearest(selector, pods))
-    text = " ".join(filter(None, sentences))
-    return Diagnosis(
-        cause="SelectorMatchesNothing" if not ended else "PodsEnded",
+        return Diagnosis(
+            cause="PodsEnded",
+            kind=Kind.FAILURE,
+            health=Health.FAILING,
+            state="no endpoints",
+            title=f"All pods that it selects ({label_text(selector)}) have ended, or are being"
+            " deleted.",
+            brief="its pods have ended",
+            docs="https://kubernetes.io/docs/tasks/debug/debug-application/debug-service/",
+        )
+    workload = _workload_without_pods(inventory, item)
+    near = None if workload else _nearest_labels(inventory, item, pods)
+    diagnosis = Diagnosis(
+        cause="SelectorMatchesNothing",
         kind=Kind.FAILURE,
         health=Health.FAILING,
         state="no endpoints",
-        title=title,
-        brief="selector matches no pod" if not ended else "its pods have ended",
-        sentences=(text,) if text else (),
-        advice="Correct the selector or the labels of the pods"
-        f" (kubectl get pods -n {item.metadata.namespace} --show-labels)."
-        if not sentences[0]
-        else "",
+        title=f"Its selector matches no pod: {label_text(selector)}.",
+        brief="selector matches no pod",
+        sentences=(workload,) if workload else (),
         docs="https://kubernetes.io/docs/tasks/debug/debug-application/debug-service/",
+    )
+    if workload:
+        return diagnosis
+    show = f"kubectl get pods -n {item.metadata.namespace} --show-labels"
+    if near is None:
+        advice = f"Correct the selector or the labels of the pods ({show})."
+        return placed(inventory, item, replace(diagnosis, advice=advice), ("spec", "selector"))
+    text, patch, changes = near
+    diagnosis = replace(diagnosis, sentences=(text,))
+    diagnosis = placed(inventory, item, diagnosis, ("spec", "selector"), *changes)
+    if patch and manifest_of(inventory, item) is None:
+        command = patch_command("service", item, {"spec": {"selector": patch}})
+        return replace(diagnosis, advice=f"If that pod is meant: {command}")
+    return replace(
+        diagnosis, advice=f"If another pod is meant, correct its labels instead ({show})."
     )
 
 
 def _workload_without_pods(inventory: Inventory, item: Service) -> str:
     """Return a sentence about a workload whose pods the Service would select."""
-    namespace = item.metadata.namespace
-    for kind in (Deployment, StatefulSet, DaemonSet, ReplicaSet):
-        for workload in inventory.list(kind, namespace):
+    for kind in _WORKLOADS:
+        for workload in inventory.list(kind, item.metadata.namespace):
             meta = workload.spec.template.metadata
             if selects(item.spec.selector, meta.labels):
                 name = object_name(workload)
@@ -169,56 +202,128 @@ def _workload_without_pods(inventory: Inventory, item: Service) -> str:
     return ""
 
 
-def _nearest(selector: Mapping[str, str], pods: Iterable[Pod]) -> str:
-    """Return a sentence about the pod whose labels differ least from the selector."""
-    best: tuple[int, str, list[str]] | None = None
+def _nearest_labels(
+    inventory: Inventory, item: Service, pods: Iterable[Pod]
+) -> tuple[str, dict[str, Any], list[tuple[str, tuple[str, ...], str]]] | None:
+    """Return a sentence about the pod whose labels differ least from the selector, the change of
+    the selector that would select it, and the same as changes of the manifest."""
+    selector = item.spec.selector
+    best: tuple[int, Pod, list[tuple[str, str]]] | None = None
     for pod in pods:
         labels = pod.metadata.labels
         if is_finished(pod):
             continue
-        differences: list[str] = []
-        for key, value in selector.items():
-            if labels.get(key) == value:
-                continue
-            near = closest(key, labels)
-            has = (
-                f"{key}={labels[key]}"
-                if key in labels
-                else f"{near}={labels[near]}"
-                if near
-                else ""
-            )
-            differences.append(f"{key}={value} (it has {has})" if has else f"{key}={value}")
-        similar = len(selector) - len(differences)
-        hinted = sum("(" in text for text in differences)
-        if (similar or hinted) and (best is None or similar * 2 + hinted > best[0]):
-            best = (similar * 2 + hinted, pod.metadata.name, differences)
+        differing = [key for key, value in selector.items() if labels.get(key) != value]
+        # The key that the pod has instead of each, or none.
+        pairs = [(key, key if key in labels else closest(key, labels)) for key in differing]
+        similar = len(selector) - len(differing)
+        hinted = sum(bool(near) for _, near in pairs)
+        # A value with a typing error is nearer than another one.
+        spelt = sum(bool(near) and bool(closest(selector[key], [labels[near]]))
+                    for key, near in pairs)  # fmt: skip
+        score = similar * 4 + hinted * 2 + spelt
+        if (similar or hinted) and (best is None or score > best[0]):
+            best = (score, pod, pairs)
     if best is None:
-        return ""
-    return f"The most similar pod is {best[1]}: it lacks {', '.join(best[2])}."
+        return None
+    _, pod, pairs = best
+    labels = pod.metadata.labels
+    texts = [
+        f"{key}={selector[key]} (it has {near}={labels[near]})"
+        if near
+        else f"{key}={selector[key]}"
+        for key, near in pairs
+    ]
+    patch: dict[str, Any] = {}
+    changes: list[tuple[str, tuple[str, ...], str]] = []
+    for key, near in pairs:
+        if near == key:
+            path = ("spec", "selector", key)
+            changes.append((f"Select {key}={labels[key]}", path, labels[key]))
+        if near != key:
+            patch[key] = None
+        if near:
+            patch[near] = labels[near]
+    # A fix is offered only if it is the whole change.
+    whole = len(changes) == len(pairs) == 1
+    sentence = f"The most similar pod is {pod.metadata.name}: it lacks {', '.join(texts)}."
+    remains = {**selector, **patch}
+    if not any(value is not None for value in remains.values()):
+        patch = {}
+    return sentence, patch, changes if whole else []
 
 
-def _ports_of(pod: Pod) -> list[Container]:
+# --- ports
+
+
+def ports_of(pod: Pod) -> list[Container]:
     return [*pod.spec.containers, *filter(is_sidecar, pod.spec.initContainers)]
 
 
-def _port_problem(port: ServicePort, pods: Iterable[Pod]) -> str:
-    """Return why a port has no number in any of the pods; empty if it has."""
+def _unknown_port(inventory: Inventory, item: Service, pods: Sequence[Pod]) -> Diagnosis | None:
+    """Explain ports whose ``targetPort`` is a name that no container has."""
+    problems = [
+        (index, problem)
+        for index, port in enumerate(item.spec.ports)
+        if (problem := _port_problem(port, pods)) is not None
+    ]
+    if not problems:
+        return None
+    index, (title, near) = problems[0]
+    every = len(problems) == len(item.spec.ports)
+    path = ("spec", "ports", index, "targetPort")
+    diagnosis = Diagnosis(
+        cause="PortUnknown",
+        kind=Kind.FAILURE,
+        health=Health.FAILING,
+        state="no endpoints" if every else "port without endpoints",
+        title=title,
+        brief="targetPort is unknown",
+        sentences=tuple(text for _, (text, _) in problems[1:]),
+        advice="Change targetPort, or give the port of the container this name.",
+        docs=_DOCS + "#field-spec-ports",
+    )
+    if not near:
+        return placed(inventory, item, diagnosis, path)
+    diagnosis = placed(inventory, item, diagnosis, path, (f"Use targetPort {near}", path, near))
+    if manifest_of(inventory, item) is not None:
+        return diagnosis
+    operation = [{"op": "replace", "path": f"/spec/ports/{index}/targetPort", "value": near}]
+    command = patch_command("service", item, operation)
+    return replace(diagnosis, advice=f"If that port is meant: {command}")
+
+
+def _port_problem(port: ServicePort, pods: Iterable[Pod]) -> tuple[str, str] | None:
+    """Return why a port has no number in any of the pods, and the name that is probably meant; None
+    if it has a number."""
     target = port.targetPort
     if not isinstance(target, str):
-        return ""
+        return None
     protocol = port.protocol or "TCP"
     names: dict[str, None] = {}
+    other = ""
     for pod in pods:
-        for container in _ports_of(pod):
+        for container in ports_of(pod):
             for candidate in container.ports:
-                if candidate.name == target and (candidate.protocol or "TCP") == protocol:
-                    return ""
-                names[candidate.name or str(candidate.containerPort)] = None
+                its = candidate.protocol or "TCP"
+                if candidate.name == target and its == protocol:
+                    return None
+                if candidate.name == target:
+                    other = its
+                shown = candidate.name or str(candidate.containerPort)
+                names[shown if its == protocol else f"{shown} ({its})"] = None
+    if other:
+        text = f"The port {target} of its pods is {other}, not {protocol}."
+        return f"{text} Set protocol: {other}, or a port with {protocol}.", ""
     declared = f"they have {', '.join(names)}" if names else "they declare no ports"
-    near = closest(target, [name for name in names if not name.isdecimal()])
-    hint = f"; perhaps {near} is meant" if near else ""
-    return f"No container of its pods has a {protocol} port named {target}: {declared}{hint}."
+    near = closest(target, [name for name in names if name.replace("-", "").isalnum()
+                            and not name.isdecimal()])  # fmt: skip
+    if not near and len(names) == 1:
+        only = next(iter(names))
+        hint = "" if "(" in only else f"; perhaps {only} is meant"
+    else:
+        hint = f"; perhaps {near} is meant" if near else ""
+    return f"No container of its pods has a {protocol} port named {target}: {declared}{hint}.", near
 
 
 def _undeclared(port: ServicePort, pods: Iterable[Pod]) -> str:
@@ -226,14 +331,83 @@ def _undeclared(port: ServicePort, pods: Iterable[Pod]) -> str:
     target = port.port if port.targetPort is None else port.targetPort
     if isinstance(target, str):
         return ""
-    declared = {p.containerPort for pod in pods for c in _ports_of(pod) for p in c.ports}
-    if not declared or target in declared:
+    protocol = port.protocol or "TCP"
+    declared = {
+        (p.containerPort, p.protocol or "TCP")
+        for pod in pods for c in ports_of(pod) for p in c.ports
+    }  # fmt: skip
+    if not declared or (target, protocol) in declared:
         return ""
-    numbers = ", ".join(map(str, sorted(declared)))
+    others = sorted({its for number, its in declared if number == target})
+    if others:
+        return (
+            f"Its pods declare the port {target} with {' and '.join(others)}, not {protocol}:"
+            " perhaps a mistake, but a program may listen on ports that are not declared."
+        )
+    numbers = ", ".join(map(str, sorted({number for number, _ in declared})))
     return (
         f"Its pods declare the port {numbers}, not {target}: perhaps a mistake, but a program may"
         " listen on ports that are not declared."
     )
+
+
+# --- addresses outside of the cluster
+
+
+def _published(inventory: Inventory, item: Service) -> Diagnosis | None:
+    """Explain a Service that cannot be reached from outside of the cluster, although it asks for
+    that."""
+    spec = item.spec
+    if spec.type not in ("NodePort", "LoadBalancer"):
+        return None
+    published = published_addresses(item)
+    absent = [
+        port
+        for port in spec.ports
+        if port.nodePort
+        and not any(a.endswith(f":{port.nodePort}/{port.protocol or 'TCP'}") for a in published)
+    ]
+    # An event tells what was; the annotation what is now. A cluster has no such annotation.
+    taken = [
+        event
+        for event in inventory.events(item)
+        if event.type == "Warning"
+        and "in use" in event.message.lower()
+        and (inventory.in_cluster or absent or not any(port.nodePort for port in spec.ports))
+    ]
+    numbers = ", ".join(str(port.nodePort) for port in spec.ports if port.nodePort)
+    if taken:
+        return Diagnosis(
+            cause="NodePortInUse",
+            kind=Kind.FAILURE,
+            health=Health.FAILING,
+            state="port in use",
+            title="Another program on the machine uses one of its ports.",
+            brief="its port on the machine is in use",
+            sentences=(f"Its node ports are {numbers}.",) if numbers else (),
+            evidence=inventory.evidence(item, *{event.reason for event in taken}),
+            advice="End that program, or choose another nodePort"
+            " (without one, a free one is allocated).",
+            docs=_DOCS + "#type-nodeport",
+        )
+    if spec.type == "LoadBalancer" and not item.status.loadBalancer.ingress:
+        of_class = f" of the class {spec.loadBalancerClass}" if spec.loadBalancerClass else ""
+        return Diagnosis(
+            cause="LoadBalancerPending",
+            kind=Kind.WAIT,
+            health=Health.PENDING,
+            state="no address",
+            title=f"It waits for the address of a load balancer{of_class}.",
+            brief="no load balancer address",
+            sentences=tuple(
+                filter(None, (
+                    f"Its node ports can be used meanwhile: {numbers}." if numbers else "",
+                    f"From inside: {item.metadata.name}.{item.metadata.namespace}.svc.{DOMAIN}.",
+                ))
+            ),
+            docs=_DOCS + "#loadbalancer",
+        )  # fmt: skip
+    return None
 
 
 def _on_absent_nodes(inventory: Inventory, pods: Iterable[Pod]) -> list[str]:
@@ -241,3 +415,26 @@ def _on_absent_nodes(inventory: Inventory, pods: Iterable[Pod]) -> list[str]:
     if not inventory.is_read(Node) or not nodes:
         return []
     return [pod.metadata.name for pod in pods if pod.spec.nodeName not in nodes]
+
+
+# --- a port, as a client asks for it
+
+
+def target_text(port: ServicePort) -> str:
+    """Return ``8080`` or ``http``: the port of the pods."""
+    return str(port.port if port.targetPort is None else port.targetPort)
+
+
+def refused_port(item: Service, number: int) -> str:
+    """Return why a port is not one of a Service; empty if it is, or if it may be."""
+    spec = item.spec
+    if not number or spec.type == "ExternalName" or not spec.ports or is_headless(item):
+        return ""
+    if any(port.port == number for port in spec.ports):
+        return ""
+    served = ", ".join(str(port.port) for port in spec.ports)
+    by_target: Mapping[str, ServicePort] = {target_text(port): port for port in spec.ports}
+    meant = by_target.get(str(number))
+    if meant is not None:
+        return f"{number} is its targetPort, clients use {meant.port}"
+    return f"it has no port {number}, but {served}"

@@ -12,16 +12,21 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 import yaml
 from docker_cli import docker
 from kubectl_agent import KubectlAgent, kubectl_agent
 from real_kubectl import kubectl
 
+from podtui.api.urls import published_ports
+from podtui.api.v1 import Service
 from podtui.runtime.docker.identity import root_key
 from soak.engine import Engine
 from soak.world import World
@@ -125,6 +130,7 @@ def test_an_application_runs_and_goes_without_a_trace(agent: KubectlAgent, name:
             pod["status"]["podIP"] for pod in pods if selected <= pod["metadata"]["labels"].items()
         }
         assert addresses
+    check_published(agent, objects, scope)
     if name == "voting":
         login = "login postgres secret-word\n"
         agent.until(lambda: agent.out("logs", "deploy/db") == login)
@@ -134,6 +140,38 @@ def test_an_application_runs_and_goes_without_a_trace(agent: KubectlAgent, name:
     agent.until(lambda: not documents(agent, "pods,rs,endpointslices", *scope), 120)
     agent.until(lambda: not docker("ps", "-aq", "--filter", label), 120)
     agent.until(lambda: not docker("volume", "ls", "-q", "--filter", label), 120)
+
+
+def check_published(
+    agent: KubectlAgent, objects: list[dict[str, Any]], scope: tuple[str, ...]
+) -> None:
+    """Get the front pages of an application at the URLs that podtui shows."""
+    names = [
+        item["metadata"]["name"]
+        for item in objects
+        if item["kind"] == "Service" and item["spec"].get("type") in ("NodePort", "LoadBalancer")
+    ]
+    assert names
+    for name in names:
+
+        def urls(name: str = name) -> list[str]:
+            text = agent.out("get", "service", name, "-o", "json", *scope)
+            ports = published_ports(msgspec.json.decode(text, type=Service))
+            return [port.url for port in ports if port.url]
+
+        agent.until(lambda: bool(urls()))
+        for url in urls():
+            # The stand-in servers have no page but in one case.
+            answer = status_of(url)
+            assert answer in (200, 404), f"{name}: {url}"
+
+
+def status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            return response.status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def test_a_cron_job_completes_each_minute(agent: KubectlAgent) -> None:

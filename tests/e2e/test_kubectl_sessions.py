@@ -24,7 +24,7 @@ from podtui.clock import SystemClock
 from podtui.pki.access_point import choose_access_point, write_kubeconfig
 from podtui.pki.certificates import server_names
 from podtui.pki.pki import Pki
-from podtui.server.transport.tls import TlsServer
+from podtui.server.transport.tls import ServerCertificate, TlsServer
 
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 SCRIPT = "httpd -p 127.0.0.1:8080 -h /etc; while sleep 0.2; do echo tick; done"
@@ -53,7 +53,8 @@ async def start(
     version, switches = request.param
     pki = Pki(tmp_path / "pki", datetime.now(UTC))
     point = choose_access_point(tmp_path, "127.0.0.1", 0)
-    server = TlsServer(world.served.runner, pki, point, server_names(()), clock=SystemClock())
+    certificate = ServerCertificate(pki, server_names(()), clock=SystemClock())
+    server = TlsServer(world.served.runner, certificate, point, clock=SystemClock())
     write_kubeconfig(tmp_path / "kubeconfig", point, pki.authority, pki.token)
     running: list[asyncio.subprocess.Process] = []
 

@@ -309,6 +309,17 @@ async def test_a_search_finds_lines_that_are_not_drawn_yet() -> None:
         assert "line 40099" in visible_rows(view)
 
 
+async def test_a_frame_after_the_view_was_removed_draws_nothing() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)):
+        view = await fill(app, numbered(20_000))
+        view.go_to(15_000)
+        view.search("line")
+        await view.remove()
+        view.draw_frame()
+        assert view.current is None
+
+
 async def test_a_find_does_not_move_a_cursor_that_moved_meanwhile() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,10 +17,10 @@ from served import Served, serving
 
 from podtui.clock import Clock, SystemClock
 from podtui.pki.access_point import AccessPoint, choose_access_point
-from podtui.pki.certificates import server_names
+from podtui.pki.certificates import cluster_names, server_names
 from podtui.pki.pki import Pki
 from podtui.server.auth.access import Access
-from podtui.server.transport.tls import TlsServer
+from podtui.server.transport.tls import ServerCertificate, TlsServer
 
 
 @dataclass
@@ -50,7 +50,7 @@ class TlsWorld:
     served: Served
     pki: Pki
     point: AccessPoint
-    server: TlsServer
+    certificate: ServerCertificate
 
     def trust(self) -> ssl.SSLContext:
         """Return a client's context, as strict as Python 3.13's default."""
@@ -96,19 +96,23 @@ async def tls_world(
     clock: Clock | None = None,
     address: str = "127.0.0.1",
     server: dict[str, Any] | None = None,
+    on_authority: Callable[[], Awaitable[None]] | None = None,
     **options: Any,
 ) -> AsyncIterator[TlsWorld]:
     clock = clock or SystemClock()
     pki = await asyncio.to_thread(Pki, folder / "pki", clock.now())
     point = choose_access_point(folder, address, 0)
     names = server_names(("node-1", address))
-    options.setdefault("access", Access(pki.token, names=names))
+    access = Access(pki.token, names=names, cluster_names=cluster_names("cluster.local"))
+    options.setdefault("access", access)
     async with serving(folder / "s.sock", **options) as served, asyncio.TaskGroup() as group:
-        tls = TlsServer(served.runner, pki, point, names, clock=clock, **(server or {}))
+        certified = (*names, *cluster_names("cluster.local"))
+        certificate = ServerCertificate(pki, certified, clock=clock, on_authority=on_authority)
+        tls = TlsServer(served.runner, certificate, point, clock=clock, **(server or {}))
         task = group.create_task(tls.run())
         async with asyncio.timeout(120):
             await tls.listening.wait()
         try:
-            yield TlsWorld(served, pki, point, tls)
+            yield TlsWorld(served, pki, point, certificate)
         finally:
             task.cancel()

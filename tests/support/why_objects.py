@@ -10,18 +10,24 @@ from podtui.api.autoscaling import HorizontalPodAutoscaler
 from podtui.api.batch import CronJob, Job
 from podtui.api.discovery import EndpointSlice
 from podtui.api.lenient import lenient_convert
+from podtui.api.local import Manifest
+from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.storage import StorageClass
 from podtui.api.times import epoch
 from podtui.api.v1 import (
+    ConfigMap,
     Endpoints,
     Event,
+    Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     ReplicationController,
     ResourceQuota,
+    Secret,
     Service,
     ServiceAccount,
 )
@@ -36,13 +42,14 @@ _STRUCTS: Final[dict[str, type[Any]]] = {
         DaemonSet, Deployment, ReplicaSet, StatefulSet, HorizontalPodAutoscaler, CronJob, Job,
         EndpointSlice, ClusterRole, ClusterRoleBinding, Role, RoleBinding, StorageClass, Endpoints,
         Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
-        ResourceQuota, Service, ServiceAccount,
+        ResourceQuota, Service, ServiceAccount, ConfigMap, Ingress, IngressClass, Manifest,
+        Namespace, NetworkPolicy, PodDisruptionBudget, Secret,
     )
 }  # fmt: skip
 _GROUPS: Final = {"ReplicaSet": "apps/v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1",
                   "DaemonSet": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1"}  # fmt: skip
 _CLUSTERED: Final = {"Node", "PersistentVolume", "StorageClass", "ClusterRole",
-                     "ClusterRoleBinding"}  # fmt: skip
+                     "ClusterRoleBinding", "IngressClass", "Manifest", "Namespace"}  # fmt: skip
 
 
 def make(kind: str, name: str, *, owner: Any = None, labels: Any = None, **fields: Any) -> Any:

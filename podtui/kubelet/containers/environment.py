@@ -9,6 +9,7 @@ blank follows ``=``, the rest of the line is ignored and the value is empty.
 from __future__ import annotations
 
 import logging
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ from podtui.api.v1 import (
     FileKeySelector,
     Pod,
 )
+from podtui.kubelet.containers.service_variables import service_variables
 from podtui.kubelet.types import ConfigError
 from podtui.kubelet.value_sources import (
     ValueSources,
@@ -127,19 +129,23 @@ def env_files(container: Container) -> tuple[tuple[str, str], ...]:
 
 
 def environment(pod: Pod, container: Container, values: ValueSources) -> dict[str, str]:
-    """Return the container's variables: ``envFrom``, then ``env`` in order; later ones win.
+    """Return the container's variables: ``envFrom``, then ``env`` in order; later ones win. Those
+    of Services come last, without those of a name that the container has.
 
-    A value may refer to earlier variables as ``$(NAME)``. Raises `ConfigError`.
+    A value may refer to earlier variables and to those of Services as ``$(NAME)``. Raises
+    `ConfigError`.
     """
     variables = dict(_from_sources(container.envFrom, pod.metadata.namespace, values))
+    services = service_variables(pod, values.services)
+    references = ChainMap(variables, services)
     for variable in container.env:
         if variable.valueFrom is None:
-            variables[variable.name] = expand(variable.value, variables)
+            variables[variable.name] = expand(variable.value, references)
             continue
         value = _value_from(variable.valueFrom, pod, container, values)
         if value is not None:
             variables[variable.name] = value
-    return variables
+    return variables | {key: value for key, value in services.items() if key not in variables}
 
 
 # --- files of variables

@@ -11,8 +11,9 @@ from typing import cast
 
 from podtui.api.insight import StepKind
 from podtui.api.kills import KillReason
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import is_sidecar, pod_ref
-from podtui.api.v1 import Container, Pod
+from podtui.api.v1 import Container, Pod, Service
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, SubPathError
 from podtui.kubelet.backoff import (
@@ -36,6 +37,7 @@ from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
+from podtui.kubelet.ports import PodNetwork, ServiceSource
 from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
 from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedContainer
 from podtui.kubelet.value_sources import ValueSources
@@ -83,6 +85,8 @@ class ContainerStarter:
         events: EventRecorder,
         hooks: Hooks,
         documents: Documents,
+        services: ServiceSource | None,
+        network: PodNetwork | None,
         managers: ResourceManagers,
         timelines: Timelines,
         clock: Clock,
@@ -94,6 +98,8 @@ class ContainerStarter:
         self._events = events
         self._hooks = hooks
         self._documents = documents
+        self._services = services
+        self._network = network
         self._managers = managers
         self._timelines = timelines
         self._clock = clock
@@ -177,6 +183,7 @@ class ContainerStarter:
                 config_maps=documents.config_maps,
                 secrets=documents.secrets,
                 env_files=await self._env_files(pod, container, context.sandbox_id),
+                services=await self._services_of(pod, context.sandbox_id),
             )
             config = container_config(
                 pod,
@@ -218,6 +225,17 @@ class ContainerStarter:
         self._timelines.started(pod, container, started.id, init=_ends_first(pod, container))
         self._degraded(pod, container, created, started)
         return await self._post_start(pod, container, started.id)
+
+    async def _services_of(self, pod: Pod, sandbox_id: str) -> tuple[Service, ...]:
+        if self._services is None or self._network is None:
+            return ()
+        # With ``strict``, static pods are those of a kubelet without an API server. A variable with
+        # an address that the pod cannot reach would only mislead its programs.
+        if self._config.strict and is_static(pod):
+            return ()
+        if not self._network.reaches_services(sandbox_id):
+            return ()
+        return await self._services.of(pod)
 
     async def _env_files(
         self, pod: Pod, container: Container, sandbox_id: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from podtui.api.names import FOREIGN_INGRESS_ANNOTATIONS
 from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
 from podtui.manifest.defaults import Tree
 from podtui.manifest.strategies.strategy import (
@@ -32,7 +33,6 @@ from podtui.manifest.validation.network_policies import (
     validate_network_policy,
 )
 
-NO_INGRESS: Final = "the Ingress is stored, but podtui does not serve its rules yet"
 NO_POLICY: Final = "the NetworkPolicy is stored, but podtui does not enforce it"
 
 
@@ -45,7 +45,9 @@ def _ingress_status_errors(new: Ingress, old: Ingress) -> Errors:
 
 
 def _ingress_warnings(new: Ingress, old: Ingress | None) -> Iterable[str]:
-    yield NO_INGRESS
+    names = sorted(new.metadata.annotations)
+    if ignored := [name for name in names if name.startswith(FOREIGN_INGRESS_ANNOTATIONS)]:
+        yield f"annotations for other Ingress controllers have no effect: {', '.join(ignored)}"
     annotated = CLASS_ANNOTATION in new.metadata.annotations
     if old is None and annotated and not new.spec.ingressClassName:
         yield (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from podtui.api.names import INGRESS_CLASS_ANNOTATION
 from podtui.api.networking import (
     HTTPIngressPath,
     Ingress,
@@ -30,7 +31,7 @@ from podtui.manifest.validation.errors import (
 )
 from podtui.manifest.validation.metadata import object_meta
 
-CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
+CLASS_ANNOTATION: Final = INGRESS_CLASS_ANNOTATION
 DEFAULT_CLASS: Final = "ingressclass.kubernetes.io/is-default-class"
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _SEQUENCES: Final = ("//", "/./", "/../", "%2f", "%2F")

@@ -176,6 +176,7 @@ class MemoryRuntime:
             ips=(cell.ip,) if cell.ip and cell.ready else (),
             host_network=not cell.ip,
             pid=cell.pid,
+            routable=False,
         )
 
     async def run_sandbox(self, config: SandboxConfig) -> Started:

@@ -1,8 +1,8 @@
 """Authenticate and authorize every request, before its handler and before its body is read.
 
-On the unix socket the file's mode replaces credentials: only the owner can connect. Over TCP a
-request needs a bearer token, and its ``Host`` must be a name of this server: a page of another site
-whose name resolves to this address (DNS rebinding) is refused.
+On the unix socket the file's mode replaces credentials: only the owner can connect. Over TCP, and
+from the network of a pod, a request needs a bearer token, and its ``Host`` must be a name of this
+server: a page of another site whose name resolves to this address (DNS rebinding) is refused.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from podtui.server.auth.impersonation import impersonated
 from podtui.server.auth.rbac import AUTHORIZER, Policy
 from podtui.server.auth.users import ADMIN, ANONYMOUS, User, refused
 from podtui.server.status import Handler, StatusError, forbidden
+from podtui.server.transport.pod_server import SOURCE_POD
 from podtui.server.transport.unix import is_local
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,8 @@ class Access:
     """The middleware. Without a token, requests over TCP are anonymous.
 
     ``names`` are the host names and addresses of the server over TCP; with ``any_address`` every
-    address is accepted, for a server that listens on all of them.
+    address is accepted, for a server that listens on all of them. ``cluster_names`` are those by
+    which pods reach it, in their own networks.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class Access:
         *,
         names: Collection[str] = (),
         any_address: bool = False,
+        cluster_names: Collection[str] = (),
         verify: Verifier | None = None,
     ) -> None:
         self._token = token
         self._names = frozenset(names)
         self._any_address = any_address
+        self._cluster_names = frozenset(cluster_names)
         self._verify = verify
 
     @web.middleware
@@ -63,8 +67,7 @@ class Access:
         if is_local(request):
             user = ADMIN
         else:
-            host = request.headers.getall("Host", [])
-            if len(host) != 1 or not self._is_known_host(host_name(host[0])):
+            if not self._names_this_server(request):
                 raise StatusError(403, "the Host header does not name this server")
             user = await self._authenticate(request)
         request[REQUESTER] = request[USER] = user
@@ -74,7 +77,13 @@ class Access:
         _authorize(user, attributes, policy)
         return await handler(request)
 
-    def _is_known_host(self, host: str) -> bool:
+    def _names_this_server(self, request: web.Request) -> bool:
+        given = request.headers.getall("Host", [])
+        if len(given) != 1:
+            return False
+        host = host_name(given[0])
+        if SOURCE_POD in request:
+            return host in self._cluster_names
         return host in self._names or (self._any_address and _is_address(host))
 
     async def _authenticate(self, request: web.Request) -> User:

@@ -12,9 +12,7 @@ import asyncio
 import ipaddress
 import logging
 import os
-import ssl
 from contextlib import AsyncExitStack, aclosing
-from functools import cache
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -25,19 +23,23 @@ from yarl import URL
 
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, SessionError
-from podtui.server.kubelet_api.locations import PodLocations, ProxyTarget, parse_target
-from podtui.server.kubelet_api.port_forward import parse_port
-from podtui.server.protocol import SessionEndpoints
-from podtui.server.status import StatusError, bad_request
-from podtui.server.transport.http_client import (
+from podtui.http_client import (
     HttpConnection,
     HttpProblem,
     ResponseHead,
     beside,
+    end_to_end,
     http_connection,
+    unverified,
 )
+from podtui.http_server import UpgradedSocket
+from podtui.runtime.bridge import bridged
+from podtui.server.kubelet_api.html_links import is_page, linked
+from podtui.server.kubelet_api.locations import PodLocations, ProxyTarget, parse_target
+from podtui.server.kubelet_api.port_forward import parse_port
+from podtui.server.protocol import SessionEndpoints
+from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.sockets import IDLE_SECONDS, Sockets
-from podtui.server.transport.spdy_upgrade import UpgradedSocket
 from podtui.server.transport.streams import Outflow, Streams
 
 log = logging.getLogger(__name__)
@@ -48,22 +50,9 @@ _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """The route of GET is that of HEAD, too."""
 _DEFAULT_PORTS: Final = {"": 80, "http": 80, "https": 443}
 _PIECE_BYTES: Final = 64 * 1024
-_HOP_BY_HOP: Final = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""Headers that concern one connection only."""
 _PRIVATE: Final = ("authorization", "impersonate-")
 """The beginnings of headers that are for the API alone."""
+_REPLACED: Final = ("expect", "content-length", "x-forwarded-for")
 _CORS: Final = "access-control-allow-"
 
 
@@ -104,17 +93,10 @@ def dial_problem(address: str, port: int, error: Exception) -> str:
 
 def request_headers(request: web.Request) -> CIMultiDict[str]:
     """Return the headers for the pod: without those that are for the API or this connection."""
-    named = {
-        name.strip().lower()
-        for line in request.headers.getall("Connection", [])
-        for name in line.split(",")
-    }
     headers: CIMultiDict[str] = CIMultiDict()
-    for name, value in request.headers.items():
+    for name, value in end_to_end(request.headers).items():
         lower = name.lower()
-        if lower in _HOP_BY_HOP or lower in named or lower.startswith(_PRIVATE):
-            continue
-        if lower not in ("expect", "content-length", "x-forwarded-for"):
+        if not lower.startswith(_PRIVATE) and lower not in _REPLACED:
             headers.add(name, value)
     clients = [*request.headers.getall("X-Forwarded-For", []), request.remote or ""]
     if any(clients):
@@ -134,15 +116,15 @@ def request_headers(request: web.Request) -> CIMultiDict[str]:
 
 def response_headers(head: ResponseHead) -> CIMultiDict[str]:
     headers: CIMultiDict[str] = CIMultiDict()
-    for name, value in head.headers.items():
-        if name.lower() not in _HOP_BY_HOP and not name.lower().startswith(_CORS):
+    for name, value in end_to_end(head.headers).items():
+        if not name.lower().startswith(_CORS):
             headers.add(name, value)
     return headers
 
 
 def rewritten_location(location: str, prefix: str, hosts: tuple[str, ...]) -> str:
-    """Return the target of a redirect under the proxy's path. One to another host, or relative to
-    the current path, stays as it is."""
+    """Return the target of a redirect or link under the proxy's path. One to another host, or
+    relative to the current path, stays as it is."""
     try:
         parts = urlsplit(location)
     except ValueError:
@@ -201,8 +183,9 @@ class ProxyRoutes:
                 await stack.enter_async_context(self._sockets.counted(request))
             try:
                 stream = await stack.enter_async_context(self._pods.dial(pod, port))
-                tls = _unverified() if scheme == "https" else None
-                connection = await stack.enter_async_context(http_connection(stream, tls))
+                sock = await stack.enter_async_context(bridged(stream))
+                tls = unverified() if scheme == "https" else None
+                connection = await stack.enter_async_context(http_connection(sock, tls))
                 headers = request_headers(request)
                 await connection.send_head(request.method, _target(request), headers)
                 if "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0":
@@ -228,14 +211,21 @@ class ProxyRoutes:
         self, request: web.Request, connection: HttpConnection, head: ResponseHead, host: str
     ) -> web.StreamResponse:
         headers = response_headers(head)
+        prefix, hosts = _prefix(request), (host, request.host)
+
+        def link(target: str) -> str:
+            return rewritten_location(target, prefix, hosts)
+
         if "Location" in headers:
-            prefix = _prefix(request)
-            hosts = (host, request.host)
-            headers["Location"] = rewritten_location(headers["Location"], prefix, hosts)
+            headers["Location"] = link(headers["Location"])
+        body = connection.body(head, request.method)
+        if request.method != "HEAD" and is_page(headers):
+            headers.popall("Content-Length", None)
+            body = linked(body, headers, link)
         response = web.StreamResponse(status=head.status, headers=headers)
 
         async def produce(outflow: Outflow) -> None:
-            async for data in connection.body(head, request.method):
+            async for data in body:
                 if not outflow.add(data):
                     await outflow.room()
             outflow.end()
@@ -298,14 +288,6 @@ def _prefix(request: web.Request) -> str:
 def _target(request: web.Request) -> str:
     query = request.rel_url.raw_query_string
     return (_subpath(request) or "/") + (f"?{query}" if query else "")
-
-
-@cache
-def _unverified() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _refused(problem: str, upgrade: str) -> StatusError:

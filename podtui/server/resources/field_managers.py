@@ -8,18 +8,22 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import structs
 
+from podtui.api.discovery import EndpointSlice
 from podtui.api.fields import types
+from podtui.api.networking import IngressClass
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
     ConfigMap,
+    Endpoints,
     Event,
     Lease,
     ManagedFieldsEntry,
     Namespace,
     Node,
     Pod,
+    Service,
 )
 from podtui.patching.server_side_apply import apply, update_managers
 from podtui.server.encoding.decoding import Tree
@@ -33,7 +37,10 @@ T = TypeVar(
     ClusterRole,
     ClusterRoleBinding,
     ConfigMap,
+    EndpointSlice,
+    Endpoints,
     Event,
+    IngressClass,
     Lease,
     Namespace,
     Node,
@@ -41,6 +48,7 @@ T = TypeVar(
     PriorityClass,
     Role,
     RoleBinding,
+    Service,
     StorageClass,
 )
 

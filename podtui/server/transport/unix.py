@@ -36,7 +36,6 @@ CONNECTION_LIMITS: Final[dict[str, Any]] = {
     # Compressed bodies could be much larger than they say; no client sends them.
     "auto_decompress": False,
 }
-"""Arguments of `aiohttp.web.AppRunner`."""
 _protocol_log = logging.getLogger(f"{__name__}.protocol")
 
 
@@ -48,6 +47,13 @@ def _is_loggable(record: logging.LogRecord) -> bool:
 
 
 _protocol_log.addFilter(_is_loggable)
+SERVER_OPTIONS: Final[dict[str, Any]] = {
+    "handler_cancellation": True,
+    "access_log": None,
+    "logger": _protocol_log,
+    **CONNECTION_LIMITS,
+}
+"""Arguments of `aiohttp.web.AppRunner` and `aiohttp.web.Server`."""
 
 
 @asynccontextmanager
@@ -60,14 +66,7 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     path = Path(path)
     listener = await asyncio.to_thread(bind, path)
     inode = os.stat(path).st_ino
-    runner = web.AppRunner(
-        app,
-        handler_cancellation=True,
-        access_log=None,
-        shutdown_timeout=SHUTDOWN_SECONDS,
-        logger=_protocol_log,
-        **CONNECTION_LIMITS,
-    )
+    runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS, **SERVER_OPTIONS)
     try:
         await runner.setup()
         prepare_requests(runner, token_as_authorization)

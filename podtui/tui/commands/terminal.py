@@ -13,7 +13,6 @@ import termios
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from textual.app import SuspendNotSupported
@@ -189,31 +188,34 @@ def on_hang_up(call: Callable[[], object]) -> None:
     threading.Thread(target=wait, name="hang-up", daemon=True).start()
 
 
-def ignore_stray_continue() -> None:
-    """Pass a SIGCONT to Textual only if Textual has handled the SIGTSTP before it.
+def handle_job_control(loop: asyncio.AbstractEventLoop) -> None:
+    """Handle SIGTSTP and SIGCONT, for which Textual has set handlers, in the event loop.
 
-    Textual starts its threads again with each SIGCONT. A second pair of threads would keep the
-    process from ending. tmux sends a SIGCONT together with SIGHUP when its server ends.
+    Python runs a handler between any two instructions. Textual's handlers write to the queue of its
+    writer thread, and would wait forever for the lock of that queue if the interrupted code holds
+    it. Textual also starts its threads again with each SIGCONT: a second pair of threads would keep
+    the process from ending, so a SIGCONT without a SIGTSTP before it is ignored. tmux sends one
+    together with SIGHUP when its server ends.
     """
     stop, resume = signal.getsignal(signal.SIGTSTP), signal.getsignal(signal.SIGCONT)
     stopped = False
 
-    def on_stop(number: int, frame: FrameType | None) -> None:
+    def on_stop() -> None:
         nonlocal stopped
         stopped = True
         if callable(stop):
-            stop(number, frame)
+            stop(signal.SIGTSTP, None)
 
-    def on_continue(number: int, frame: FrameType | None) -> None:
+    def on_continue() -> None:
         nonlocal stopped
         if stopped and callable(resume):
             stopped = False
             if _in_foreground():
                 write_to_terminal(RESET)
-            resume(number, frame)
+            resume(signal.SIGCONT, None)
 
-    signal.signal(signal.SIGTSTP, on_stop)
-    signal.signal(signal.SIGCONT, on_continue)
+    loop.add_signal_handler(signal.SIGTSTP, on_stop)
+    loop.add_signal_handler(signal.SIGCONT, on_continue)
 
 
 def _in_foreground() -> bool:

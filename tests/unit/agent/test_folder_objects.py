@@ -16,9 +16,10 @@ from podtui.agent.folder_objects import FolderObjects
 from podtui.api.apps import Deployment
 from podtui.api.local import Diagnostic, ManifestState
 from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
-from podtui.api.v1 import ConfigMap, Event, ObjectMeta
+from podtui.api.v1 import ConfigMap, Event, Namespace, ObjectMeta
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
+from podtui.errors import ApiError
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder_state import Folder, FolderState
 from podtui.manifest.listing import Stamp
@@ -279,3 +280,36 @@ async def test_a_new_agent_prunes_what_went_and_keeps_what_it_cannot_know(tmp_pa
             for task in tasks:
                 task.cancel()
         await client.close()
+
+
+class CreatingClient(UnixClient):
+    """Creates the namespace of an object as soon as the API has answered that there is none."""
+
+    store: Store
+
+    async def apply(self, kind: Any, namespace: str, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().apply(kind, namespace, *args, **options)
+        except ApiError as error:
+            if error.code == 404:
+                await self.store.put("namespaces", Namespace(metadata=ObjectMeta(name=namespace)))
+            raise
+
+
+async def test_a_namespace_that_appears_during_the_check_refuses_no_file(tmp_path: Path) -> None:
+    socket = tmp_path / "s"
+    async with serving(socket) as served:
+        client = CreatingClient(socket, agent=FOLDER_MANAGER)
+        client.store = served.store
+        it = World(served, client)
+        space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
+        it.source.put("a.yaml", space, CONFIG)
+        refusals: list[Any] = []
+        it.source.refuse = lambda *given: refusals.append(given)  # type: ignore[method-assign]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(it.objects.run()), group.create_task(it.follow())]
+            await it.until(lambda: it.get("configmaps", "m"))
+            for task in tasks:
+                task.cancel()
+        await client.close()
+    assert refusals == []

@@ -150,6 +150,18 @@ def test_provisioning() -> None:
     assert isinstance(decide(item, classes=(other,)), AskProvisioner)
 
 
+@pytest.mark.parametrize(
+    "provisioner", ["kubernetes.io/azure-disk", "pd.csi.storage.gke.io", "k8s.io/minikube-hostpath"]
+)
+def test_a_directory_replaces_a_volume_that_cannot_exist_on_this_machine(provisioner: str) -> None:
+    other = storage_class(provisioner=provisioner, mountOptions=["debug"])
+    action = decide(claim(storageClassName="c"), classes=(other,))
+    assert isinstance(action, Provision)
+    assert action.note is not None
+    assert (action.note.type, action.note.reason) == ("Warning", "ProvisionerReplaced")
+    assert provisioner in action.note.message
+
+
 def test_a_default_class_that_comes_later() -> None:
     item = claim(storageClassName=None)
     assert decide(item, default="c") == SetClass("c")

@@ -100,7 +100,7 @@ def test_kinds_whose_fields_are_the_same(text: str, version: str) -> None:
         ),
         # Its fields are others today.
         (
-            "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\n"
+            "apiVersion: autoscaling/v2beta1\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\n"
             "spec: {maxReplicas: 2, scaleTargetRef: {kind: Deployment, name: web}}\n"
         ),
         # Nothing tells which labels it selects.

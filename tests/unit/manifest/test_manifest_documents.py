@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 
 import pytest
 from manifests import NODE, pod_text
@@ -269,16 +270,53 @@ def test_a_kind_of_another_group_is_no_misspelling(version: str, kind: str, fix:
 # --- the rules of objects
 
 
+def test_a_generated_name_is_that_of_the_version() -> None:
+    def name(text: str) -> str:
+        [document] = read(text).documents
+        assert document.configuration["metadata"]["name"] == document.item.metadata.name
+        return document.item.metadata.name
+
+    text = CONFIG.replace("name: c", "generateName: c-")
+    first = name(text)
+    assert re.fullmatch("c-[bcdfghjklmnpqrstvwxz2456789]{5}", first)
+    assert name(text + "# a comment\n") == first
+    assert name(text.replace("A: b", "A: d")) != first
+    assert len(name(text.replace("c-", "x" * 100))) == 63
+
+
+AUTOSCALER = """apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  maxReplicas: 3
+  targetCPUUtilizationPercentage: 50
+"""
+
+
+def test_an_autoscaler_of_v1_is_applied_in_the_form_of_v2() -> None:
+    result = read(AUTOSCALER)
+    assert result.diagnostics == ()
+    [document] = result.documents
+    assert document.configuration["apiVersion"] == "autoscaling/v2"
+    target = {"type": "Utilization", "averageUtilization": 50}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    assert document.configuration["spec"]["metrics"] == [metric]
+    assert "targetCPUUtilizationPercentage" not in document.configuration["spec"]
+
+
+def test_the_errors_of_an_autoscaler_of_v1_have_its_lines() -> None:
+    [error] = read(AUTOSCALER.replace(": 50", ": -1")).diagnostics
+    assert (error.line, error.column) == (7, 35)
+    [error] = read(AUTOSCALER + "  metrics: []\n").diagnostics
+    assert error.code == "FormerVersion"
+
+
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
         (CONFIG.replace("name: c", "name: A_b"), (3, 18), 'Invalid value: "A_b": a lowercase'),
         (CONFIG.replace("{name: c}", "{}"), (3, 1), "Required value: name or generateName"),
-        (
-            CONFIG.replace("name: c", "generateName: c-"),
-            (3, 12),
-            "objects of the folder need a name",
-        ),
         (CONFIG.replace("A: b", "a/b: c"), (4, 13), 'Invalid value: "a/b": a valid config key'),
         (CONFIG.replace("A: b", "..: c"), (4, 12), "must not be '..'"),
         (CONFIG.replace("A: b", "A: 3"), (4, 11), "found the number 3, but a string is expected"),

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from podtui.errors import PodtuiError
-from podtui.pki.certificates import AUTHORITY_LIFE, SERVER_LIFE, server_names
+from podtui.pki.certificates import AUTHORITY_LIFE, SERVER_LIFE, cluster_names, server_names
 from podtui.pki.pki import Pki
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -135,10 +135,12 @@ def test_extensions(tmp_path: Path) -> None:
 
 
 def test_names() -> None:
-    assert server_names(()) == (
-        "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
-        "127.0.0.1", "::1",
-    )  # fmt: skip
+    assert server_names(()) == ("localhost", "127.0.0.1", "::1")
     extra = ("Node-1.example.org", "10.0.0.7", "127.0.0.1", "localhost", "0.0.0.0", "a_b", "-x")
-    assert server_names(extra)[6:] == ("node-1.example.org", "10.0.0.7")
-    assert server_names(("1.2.3", "x" * 64, f"{'a.' * 127}a", ""))[6:] == ()
+    assert server_names(extra)[3:] == ("node-1.example.org", "10.0.0.7")
+    assert server_names(("1.2.3", "x" * 64, f"{'a.' * 127}a", ""))[3:] == ()
+    assert cluster_names("example.net") == (
+        "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+        "kubernetes.default.svc.example.net", "10.96.0.1",
+    )  # fmt: skip
+    assert cluster_names("")[3:] == ("10.96.0.1",)

@@ -264,7 +264,13 @@ async def test_networks_that_cannot_be_entered_are_reported_once_at_the_node(wor
     async with world.running():
         await world.attach("a")
         await world.attach("b")
+        await world.attach("c")
         await asyncio.sleep(100)
+        proxy = world.services.proxy
+        assert [proxy.reaches(f"box-{name}") for name in "abcd"] == [False, False, True, False]
+        world.networks.failing.clear()
+        await asyncio.sleep(400)
+        assert proxy.reaches("box-a")
     assert world.events.recorded == [("n1", UNAVAILABLE)]
 
 

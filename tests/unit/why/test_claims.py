@@ -53,6 +53,17 @@ def test_a_bound_claim_names_its_volume_and_its_pods() -> None:
     assert diagnosis.sentences == ("Used by: db.",)
 
 
+def test_a_bound_claim_says_that_a_directory_replaces_the_volume_of_a_cloud() -> None:
+    asked = {"annotations": {"volume.kubernetes.io/storage-provisioner": "ebs.csi.aws.com"}}
+    item = make("PersistentVolumeClaim", "data", meta=asked, spec={"volumeName": "v1"},
+                status={"phase": "Bound"})  # fmt: skip
+    ours = {"annotations": {"pv.kubernetes.io/provisioned-by": "podtui.dev/directory"}}
+    made = make("PersistentVolume", "v1", meta=ours, spec={})
+    text = "It is a directory of this machine: ebs.csi.aws.com does not work here."
+    assert text in why(item, made).sentences
+    assert text not in why(item, volume("v1")).sentences
+
+
 def test_no_default_class() -> None:
     diagnosis = why(claim(), storage_class("slow"))
     assert (diagnosis.cause, diagnosis.kind) == ("NoDefaultClass", Kind.FAILURE)

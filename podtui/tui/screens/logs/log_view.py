@@ -182,7 +182,8 @@ class LogView(ScrolledText):
         self.set_interval(1.0, self._second)
 
     def on_unmount(self) -> None:
-        self.lines.buffer.close()
+        # Work that is already queued runs after this, without lines.
+        self.lines.close()
 
     # --- lines
 

@@ -90,6 +90,12 @@ class LogLines:
         self.log_lines = self._last_stamp = 0
         self.rebuild(self._count, self._uneven)
 
+    def close(self) -> None:
+        """Free the lines for good."""
+        self.buffer.close()
+        self._index(None)
+        self.found = None
+
     def head(self, until: int) -> list[HeadLine]:
         """Return all lines before ``until``."""
         head: list[HeadLine] = []

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import GI, ctr, make_pod, node
 
-from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret
+from podtui.api.v1 import ConfigMap, ResourceFieldSelector, Secret, Service
 from podtui.kubelet.containers.environment import (
     ENV_FILE_LIMIT,
     EnvFileError,
@@ -50,6 +50,16 @@ def around(**fields) -> ValueSources:
         "secrets": SECRETS,
     }
     return ValueSources(**{**known, **fields})
+
+
+def service(name, address, *ports, namespace="default") -> Service:
+    keys = ("port", "name", "protocol")
+    spec = {"clusterIP": address, "ports": [dict(zip(keys, port, strict=False)) for port in ports]}
+    meta = {"name": name, "namespace": namespace}
+    return msgspec.convert({"metadata": meta, "spec": spec}, Service)
+
+
+API = service("kubernetes", "10.96.0.1", (443, "https"))
 
 
 def env(*variables, sources=(), place=None, pod=None, **container):
@@ -325,8 +335,85 @@ def test_each_file_is_named_once():
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_there_are_no_service_variables(wanted):
+def test_without_services_there_are_no_service_variables(wanted):
     assert env(pod=make_pod(ctr(), enableServiceLinks=wanted)) == {}
+
+
+def test_every_pod_has_the_variables_of_the_api():
+    expected = {
+        "KUBERNETES_SERVICE_HOST": "10.96.0.1",
+        "KUBERNETES_SERVICE_PORT": "443",
+        "KUBERNETES_SERVICE_PORT_HTTPS": "443",
+        "KUBERNETES_PORT": "tcp://10.96.0.1:443",
+        "KUBERNETES_PORT_443_TCP": "tcp://10.96.0.1:443",
+        "KUBERNETES_PORT_443_TCP_PROTO": "tcp",
+        "KUBERNETES_PORT_443_TCP_PORT": "443",
+        "KUBERNETES_PORT_443_TCP_ADDR": "10.96.0.1",
+    }
+    services = (API, service("web", "10.96.0.7", (80,)))
+    for namespace, links in (("other", None), ("other", True), ("default", False)):
+        pod = make_pod(ctr(), metadata={"namespace": namespace}, enableServiceLinks=links)
+        assert env(pod=pod, place=around(services=services)) == expected
+    own = service("kubernetes", "10.96.9.9", (1,), namespace="other")
+    for order in ((API, own), (own, API)):
+        pod = make_pod(ctr(), metadata={"namespace": "other"})
+        found = env(pod=pod, place=around(services=order))
+        assert found["KUBERNETES_SERVICE_HOST"] == "10.96.9.9"
+
+
+def test_links_name_the_services_of_the_namespace():
+    services = (
+        service("redis-main", "10.96.0.7", (6379,)),
+        service("dns", "fd00::a", (53, "dns", "UDP"), (53, "dns-tcp"), (9153, "metrics")),
+        service("headless", "None", (1,)),
+        service("outside", "", (1,)),
+        service("portless", "10.96.0.8"),
+        service("elsewhere", "10.96.0.9", (1,), namespace="other"),
+    )
+    assert env(place=around(services=services)) == {
+        "REDIS_MAIN_SERVICE_HOST": "10.96.0.7",
+        "REDIS_MAIN_SERVICE_PORT": "6379",
+        "REDIS_MAIN_PORT": "tcp://10.96.0.7:6379",
+        "REDIS_MAIN_PORT_6379_TCP": "tcp://10.96.0.7:6379",
+        "REDIS_MAIN_PORT_6379_TCP_PROTO": "tcp",
+        "REDIS_MAIN_PORT_6379_TCP_PORT": "6379",
+        "REDIS_MAIN_PORT_6379_TCP_ADDR": "10.96.0.7",
+        "DNS_SERVICE_HOST": "fd00::a",
+        "DNS_SERVICE_PORT": "53",
+        "DNS_SERVICE_PORT_DNS": "53",
+        "DNS_SERVICE_PORT_DNS_TCP": "53",
+        "DNS_SERVICE_PORT_METRICS": "9153",
+        "DNS_PORT": "udp://[fd00::a]:53",
+        "DNS_PORT_53_UDP": "udp://[fd00::a]:53",
+        "DNS_PORT_53_UDP_PROTO": "udp",
+        "DNS_PORT_53_UDP_PORT": "53",
+        "DNS_PORT_53_UDP_ADDR": "fd00::a",
+        "DNS_PORT_53_TCP": "tcp://[fd00::a]:53",
+        "DNS_PORT_53_TCP_PROTO": "tcp",
+        "DNS_PORT_53_TCP_PORT": "53",
+        "DNS_PORT_53_TCP_ADDR": "fd00::a",
+        "DNS_PORT_9153_TCP": "tcp://[fd00::a]:9153",
+        "DNS_PORT_9153_TCP_PROTO": "tcp",
+        "DNS_PORT_9153_TCP_PORT": "9153",
+        "DNS_PORT_9153_TCP_ADDR": "fd00::a",
+    }
+
+
+def test_own_variables_win_over_those_of_services_and_may_refer_to_them():
+    variables = [
+        var("URL", "https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"),
+        var("KUBERNETES_SERVICE_PORT", "1$(KUBERNETES_SERVICE_PORT)"),
+        var("AFTER", "$(KUBERNETES_SERVICE_PORT)"),
+    ]
+    found = env(*variables, place=around(services=(API,)))
+    assert found["URL"] == "https://10.96.0.1:443"
+    assert found["KUBERNETES_SERVICE_PORT"] == found["AFTER"] == "1443"
+    maps = {("default", "settings"): ConfigMap(data={"KUBERNETES_SERVICE_HOST": "mine"})}
+    sources = [{"configMapRef": {"name": "settings"}}]
+    around_map = around(services=(API,), config_maps=maps)
+    found = env(variables[0], sources=sources, place=around_map)
+    assert found["KUBERNETES_SERVICE_HOST"] == "mine"
+    assert found["URL"] == "https://mine:443"
 
 
 def test_maps_as_text():

@@ -21,13 +21,13 @@ from served import Served, pod, serving
 from podtui.api.v1 import ContainerPort, Endpoints, Pod, PodIP, Service
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
+from podtui.http_client import HttpProblem, parse_head
 from podtui.pki.pki import Pki
+from podtui.runtime import bridge
 from podtui.runtime.protocol import Duplex
 from podtui.server.kubelet_api.locations import ProxyTarget, parse_target
 from podtui.server.kubelet_api.pod_proxy import dial_problem, rewritten_location
 from podtui.server.status import StatusError
-from podtui.server.transport import http_client
-from podtui.server.transport.http_client import HttpProblem, parse_head
 
 PROXY = "/api/v1/namespaces/default/pods/{}/proxy"
 WEB = PROXY.format("web")
@@ -91,6 +91,16 @@ async def moved(request: web.Request) -> web.StreamResponse:
     return web.Response(status=302, headers={"Location": request.query["to"]})
 
 
+PAGE = '<a href="/x">é</a>\r\n<img alt="a &amp; b" src=/y?a=1&amp;b=2 />'
+
+
+async def page(request: web.Request) -> web.StreamResponse:
+    response = web.Response(text=PAGE, content_type=request.query["type"])
+    if "compressed" in request.query:
+        response.enable_compression(web.ContentCoding(request.query["compressed"]))
+    return response
+
+
 async def talk(request: web.Request) -> web.StreamResponse:
     socket = web.WebSocketResponse()
     await socket.prepare(request)
@@ -105,6 +115,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     app = web.Application(client_max_size=1 << 24)
     app.router.add_get("/streamed", streamed)
     app.router.add_get("/moved", moved)
+    app.router.add_get("/page", page)
     app.router.add_get("/talk", talk)
     app.router.add_route("*", "/{path:.*}", echo)
     runner = web.AppRunner(app)
@@ -247,6 +258,18 @@ async def test_redirects_stay_below_the_proxy(http: aiohttp.ClientSession) -> No
             assert (response.status, response.headers["Location"]) == (302, expected)
 
 
+async def test_links_of_pages_stay_below_the_proxy(http: aiohttp.ClientSession) -> None:
+    expected = f'<a href="{WEB}/x">é</a>\r\n<img alt="a &amp; b" src="{WEB}/y?a=1&amp;b=2"/>'
+    for query, text in (
+        ("type=text/html", expected),
+        ("type=text/html&compressed=gzip", expected),
+        ("type=text/html&compressed=deflate", PAGE),
+        ("type=text/plain", PAGE),
+    ):
+        async with http.get(f"{WEB}/page?{query}") as response:
+            assert (response.status, await response.text()) == (200, text)
+
+
 async def test_a_web_socket_passes_through(http: aiohttp.ClientSession) -> None:
     async with http.ws_connect(f"{WEB}/talk") as socket:
         for text in ("one", "two"):
@@ -324,7 +347,7 @@ async def test_a_lack_of_sockets_is_the_words_of_the_answer(
     def full() -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(http_client.socket, "socketpair", full)
+    monkeypatch.setattr(bridge.socket, "socketpair", full)
     async with http.get(f"{WEB}/x") as response:
         status = await response.json()
     assert response.status == 503

@@ -231,8 +231,7 @@ async def test_a_jump_backward_renews_the_authority_too(tmp_path: Path) -> None:
     async def publish() -> None:
         authorities.append(world.pki.authority)
 
-    server = {"on_authority": publish}
-    async with tls_world(tmp_path, clock=clock, server=server) as world:
+    async with tls_world(tmp_path, clock=clock, on_authority=publish) as world:
         before = world.pki.authority
         with pytest.raises(ssl.SSLCertVerificationError, match="certificate is not yet valid"):
             await asyncio.to_thread(world.raw)
@@ -256,7 +255,7 @@ async def test_an_authority_that_cannot_be_published_is_published_later(tmp_path
         if attempts == 1:
             raise OSError(28, "No space left on device")
 
-    async with tls_world(tmp_path, clock=clock, server={"on_authority": publish}) as world:
+    async with tls_world(tmp_path, clock=clock, on_authority=publish) as world:
         clock.ahead = timedelta()
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.to_thread(world.raw)

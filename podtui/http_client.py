@@ -1,27 +1,20 @@
-"""One HTTP/1.1 exchange over a connection to a pod.
-
-The connection has no socket of its own: a pair of sockets carries its bytes, so that asyncio's
-streams, with TLS or without, read and write them.
-"""
+"""One HTTP/1.1 exchange over a connection to a pod, for the proxies of the API and Ingresses."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiMapping
 
-from podtui.errors import EngineError, without_group
-from podtui.runtime.protocol import Duplex
-
-log = logging.getLogger(__name__)
+from podtui.errors import without_group
 
 MAX_HEAD_BYTES: Final = 1 << 20
 """As in Go's client."""
@@ -34,6 +27,20 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 """Characters that the server refuses to send in a header."""
 _SHOWN_CHARACTERS: Final = 80
 _SWITCHING: Final = 101
+_HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that concern one connection only."""
 
 
 class HttpProblem(Exception):
@@ -50,25 +57,35 @@ class ResponseHead:
 
 @asynccontextmanager
 async def http_connection(
-    stream: Duplex, tls: ssl.SSLContext | None
+    sock: socket.socket, tls: ssl.SSLContext | None
 ) -> AsyncGenerator[HttpConnection]:
-    """Raises `HttpProblem` if there is no socket or the handshake of TLS fails, and the errors of
-    the block."""
+    """Exchange over a connected socket. Raises `HttpProblem` if the handshake of TLS fails, and the
+    errors of the block."""
+    name = None if tls is None else ""
     try:
-        near, far = socket.socketpair()
-    except OSError as error:
-        raise HttpProblem(f"socket: {(error.strerror or str(error)).lower()}") from error
-    far.setblocking(False)
+        reader, writer = await asyncio.open_connection(
+            sock=sock, ssl=tls, server_hostname=name, limit=MAX_HEAD_BYTES
+        )
+    except ssl.SSLError as error:
+        if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+            raise HttpProblem("http: server gave HTTP response to HTTPS client") from error
+        raise HttpProblem(f"tls: {error.reason or error}") from error
+    except ConnectionError as error:
+        raise HttpProblem("EOF") from error
+    connection = HttpConnection(reader, writer)
     try:
-        async with beside(_up(far, stream), _down(stream, far)):
-            connection = await _opened(near, tls)
-            try:
-                yield connection
-            finally:
-                connection.abort()
+        yield connection
     finally:
-        near.close()
-        far.close()
+        connection.abort()
+
+
+@cache
+def unverified() -> ssl.SSLContext:
+    """The certificate of a pod is not verified: it is not issued for its IP."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 @asynccontextmanager
@@ -84,46 +101,18 @@ async def beside(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
                     task.cancel()
 
 
-async def _opened(near: socket.socket, tls: ssl.SSLContext | None) -> HttpConnection:
-    near.setblocking(False)
-    name = None if tls is None else ""
-    try:
-        reader, writer = await asyncio.open_connection(
-            sock=near, ssl=tls, server_hostname=name, limit=MAX_HEAD_BYTES
-        )
-    except ssl.SSLError as error:
-        if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
-            raise HttpProblem("http: server gave HTTP response to HTTPS client") from error
-        raise HttpProblem(f"tls: {error.reason or error}") from error
-    except ConnectionError as error:
-        raise HttpProblem("EOF") from error
-    return HttpConnection(reader, writer)
-
-
-async def _up(far: socket.socket, stream: Duplex) -> None:
-    """Carry bytes to the pod. If it has left, they are discarded: its response may still come."""
-    loop, broken = asyncio.get_running_loop(), False
-    while data := await loop.sock_recv(far, _PIECE_BYTES):
-        try:
-            if not broken:
-                await stream.write(data)
-        except EngineError as error:
-            log.debug("the pod stopped reading: %s", error)
-            broken = True
-    if not broken:
-        await stream.end()
-
-
-async def _down(stream: Duplex, far: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    try:
-        while data := await stream.read():
-            await loop.sock_sendall(far, data)
-    except EngineError as error:
-        log.debug("the connection to the pod failed: %s", error)
-    except ConnectionError:
-        return  # Our side is closed.
-    far.shutdown(socket.SHUT_WR)
+def end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
+    """Return the headers that a proxy passes on: without those that concern one connection only."""
+    named = {
+        name.strip().lower()
+        for line in headers.getall("Connection", [])
+        for name in line.split(",")
+    }
+    passed: CIMultiDict[str] = CIMultiDict()
+    for name, value in headers.items():
+        if name.lower() not in _HOP_BY_HOP and name.lower() not in named:
+            passed.add(name, value)
+    return passed
 
 
 class HttpConnection:
