@@ -128,13 +128,13 @@ def render(query: Query, answer: Answer, external: dns.message.Message | None = 
 
 
 def _fitting(query: Query, records: tuple[Record, ...]) -> tuple[Record, ...]:
-    """Return the records of an answer that consists of the addresses of its question, as far as
+    """Return the records of an answer; the addresses of its question in random order, as far as
     they fit."""
     if not records or (size := _ADDRESS_SIZES.get(records[0].type)) is None:
         return records
     question = sum(len(label) + 1 for label in query.name) + 5
     places = (query.limit - HEADER - question - _OPTION_SIZE) // size
-    return records if len(records) <= places else tuple(random.sample(records, places))
+    return tuple(random.sample(records, min(places, len(records))))
 
 
 def _add(section: list[dns.rrset.RRset], records: tuple[Record, ...], query: Query) -> None:

@@ -233,7 +233,7 @@ class DnsServer:
             self._revision = self._index.revision
         key = (stream, data[2:])
         kept = self._kept.get(key)
-        if kept is not None and (len(kept) in (1, _VARIANTS)):
+        if kept is not None and len(kept) == _VARIANTS:
             return data[:2] + random.choice(kept)
         try:
             query = parse_query(data, stream=stream)
@@ -261,10 +261,7 @@ class DnsServer:
     def _keep(self, key: tuple[bool, bytes], message: bytes, *, varies: bool) -> None:
         if len(self._kept) >= _MAX_KEPT:
             del self._kept[next(iter(self._kept))]
-        if varies:
-            self._kept.setdefault(key, []).append(message[2:])
-        else:
-            self._kept[key] = [message[2:]]
+        self._kept.setdefault(key, []).extend([message[2:]] * (1 if varies else _VARIANTS))
 
     def _admitted(self, client: _Client, relay: _Relay) -> bytes | _Relay:
         if self._forwarded >= MAX_FORWARDED_OF_ALL or client.forwarded >= MAX_FORWARDED:
