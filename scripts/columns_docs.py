@@ -15,8 +15,10 @@ from podtui.tui.screens.trash_screen import TRASH_COLUMNS
 from podtui.tui.views import journal
 from podtui.tui.views.events import EVENT_COLUMNS
 from podtui.tui.views.explain import FIELD_COLUMNS
+from podtui.tui.views.map import MAP_COLUMNS
 from podtui.tui.views.node.tables import IMAGE_COLUMNS, REJECTED_COLUMNS, SHARE_COLUMNS
 from podtui.tui.views.objects.content import DATA_COLUMNS
+from podtui.tui.views.objects.network import NETWORK_COLUMNS
 from podtui.tui.views.objects.workloads import REVISION_COLUMNS
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.views.tree import TREE_COLUMNS
@@ -37,6 +39,8 @@ TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "kinds": KIND_COLUMNS,
     "revisions": REVISION_COLUMNS,
     "data": DATA_COLUMNS,
+    "network": NETWORK_COLUMNS,
+    "map": MAP_COLUMNS,
 }
 HEAD = "| table | columns | with `ctrl+w` | only with `W` |\n|---|---|---|---|\n"
 

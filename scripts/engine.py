@@ -26,6 +26,8 @@ STATE = ROOT / ".cache"
 PID_FILE = STATE / "dockerd.pid"
 LOG_FILE = STATE / "dockerd.log"
 DECLINED = STATE / "engine-declined"
+NETWORK_TOOLS = {"nft": "nftables", "conntrack": "conntrack"}
+"""What Services in pods need: programs, and Debian's packages."""
 DEFAULT_SOCKET = "/var/run/docker.sock"
 
 
@@ -147,6 +149,7 @@ def start() -> bool:
 def ensure() -> str:
     """Return ``auto`` if an engine finally answers, else ``memory``."""
     if answering():
+        add_network_tools()
         return "auto"
     if DECLINED.exists() and not unattended():
         say(f"No container engine (you declined one; remove {DECLINED.relative_to(ROOT)} to be")
@@ -156,7 +159,7 @@ def ensure() -> str:
         say("No container engine answers, and none is installed.")
         if not agreed("Install Debian's docker.io, and start it?"):
             return decline()
-        if not install(["docker.io", "iptables"]):
+        if not install(["docker.io", "iptables", *NETWORK_TOOLS.values()]):
             return decline()
     elif not agreed("The Docker engine is installed but does not run. Start it?"):
         return decline()
@@ -164,6 +167,13 @@ def ensure() -> str:
         say(f"The engine did not come up; see {LOG_FILE.relative_to(ROOT)}.")
         return decline()
     return "auto"
+
+
+def add_network_tools() -> None:
+    """Install what Services in pods need, if that can be done without a question."""
+    missing = [package for name, package in NETWORK_TOOLS.items() if find_program(name) is None]
+    if missing and unattended():
+        install(missing)
 
 
 def decline() -> str:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, last_settings
+from podtui.agent.pod_networks import host_table
 from podtui.agent.run import make_runtime
 from podtui.clock import SystemClock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.containers.log_files import LOGS
 from podtui.kubelet.resize.allocations import FILE_NAME as ALLOCATIONS
+from podtui.runtime.protocol import Runtime
+from podtui.services.rules import table_deletion
 from podtui.settings import Settings
 from podtui.text.terminal_text import plural
+
+_LOG = logging.getLogger(__name__)
 
 
 def remove_all(settings: Settings) -> str:
@@ -72,6 +78,17 @@ def _records_of(settings: Settings) -> list[Path]:
     ]
 
 
+async def _remove_rules(runtime: Runtime, settings: Settings) -> None:
+    """Remove the rules of pods with the host's network; those of other pods end with the pods."""
+    try:
+        await runtime.set_pod_rules("", table_deletion(host_table(str(settings.rootDir))))
+    except EngineUnavailable:
+        raise
+    except EngineError as error:
+        # Usually, there are none.
+        _LOG.debug("no rules of the host's network are removed: %s", error)
+
+
 async def _remove_containers(settings: Settings) -> tuple[int, int]:
     runtime = make_runtime(settings, SystemClock())
     try:
@@ -97,6 +114,7 @@ async def _remove_containers(settings: Settings) -> tuple[int, int]:
         async with asyncio.TaskGroup() as group:
             for uid in uids:
                 group.create_task(remove(uid), name=f"remove {uid}")
+        await _remove_rules(runtime, settings)
         if failures:
             raise PodtuiError("some pods could not be removed: " + "; ".join(failures))
         return len(uids), len(snapshot.containers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import ssl
 from functools import partial
 from typing import Final
@@ -22,12 +23,15 @@ from podtui.services.ingress_server import IngressServer, server_context
 from podtui.services.ingresses import Ingresses
 from podtui.services.manager import Jobs, Services
 from podtui.services.protocol import EventSink
-from podtui.services.proxies import Dialer
+from podtui.services.proxies import MAX_TOTAL, Dialer
 from podtui.services.service_ports import ServicePorts
 from podtui.settings import Settings
 
 AGENT: Final = "cloud-controller-manager"
 """The User-Agent, which is also the manager of the fields that are written."""
+_FILES: Final = 2048
+"""Files of the rest of the agent, with those of its API and of Ingresses."""
+_MIN_CONNECTIONS: Final = 64
 
 
 def publishing_jobs(
@@ -49,6 +53,7 @@ def publishing_jobs(
         clock,
         address=settings.servicesAddress,
         machine=root_key(str(settings.rootDir)),
+        max_connections=max_connections(),
     )
     jobs: Jobs = {
         "published Services": partial(ports.run, partial(run_controller, ports, cache, clock)),
@@ -72,6 +77,17 @@ def publishing_jobs(
         for kind in controller.kinds:
             cache.add_kind(kind)
     return jobs
+
+
+def max_connections() -> int:
+    """Return how many connections may be open, and let the process have the files for them: each
+    connection needs two, and the rest of the agent some hundred."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES + 2 * MAX_TOTAL
+    limit = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return max(_MIN_CONNECTIONS, min(MAX_TOTAL, (limit - _FILES) // 2))
 
 
 def fallback_context(address: str, clock: Clock) -> ssl.SSLContext:

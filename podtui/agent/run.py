@@ -307,7 +307,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 node_name=settings.nodeName,
                 host_table=host_table(str(settings.rootDir)),
             )
-            networks.services = services.proxy
+            if settings.engine != "memory":
+                # Simulated pods have no network.
+                networks.services = services.proxy
             dns = DnsServer(
                 services.names,
                 settings.clusterDomain or CLUSTER_DOMAIN,

@@ -7,11 +7,11 @@ import argparse
 import json
 import shutil
 
-from podtui.explain import facts
 from podtui.explain.explanation import explain_pod_field
-from podtui.explain.places import PodField, find_field
+from podtui.explain.kind_texts import purpose
+from podtui.explain.places import find_field
 from podtui.explain.report import render_json, render_text, render_tree, tree_data
-from podtui.why.inventory import find_noun
+from podtui.why.inventory import with_long_kind
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -23,29 +23,9 @@ def run(namespace: argparse.Namespace) -> int:
 
 def explained(field: str, output: str, width: int, *, recursive: bool) -> str:
     """Return the text to print. Raises `UsageError` if there is no such field."""
-    pod_field = find_field(_long_name(field))
+    pod_field = find_field(with_long_kind(field))
     if recursive:
         as_json = output == "json"
         return json.dumps(tree_data(pod_field), indent=2) if as_json else render_tree(pod_field)
-    explanation = explain_pod_field(pod_field, _purpose)
+    explanation = explain_pod_field(pod_field, purpose)
     return render_json(explanation) if output == "json" else render_text(explanation, width)
-
-
-def _long_name(field: str) -> str:
-    """Replace a short name of a kind (``deploy.spec``) by its kind."""
-    kind, dot, rest = field.partition(".")
-    noun = find_noun(kind)
-    if noun is None or kind not in noun.short:
-        return field
-    return f"{noun.struct.__name__}{dot}{rest}"
-
-
-def _purpose(field: PodField) -> str:
-    """Return the purpose of a field, in the words of the OpenAPI document for other kinds."""
-    if field.kind == "Pod":
-        return facts.description(field)
-    from podtui.server.schema.openapi_schemas import field_description, texts
-
-    if field.owner is None or field.field is None:
-        return texts().types.get(field.kind, "")
-    return field_description(field.owner.__name__, field.field.name)

@@ -34,6 +34,7 @@ from podtui.why import (
 )
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import REJECTIONS, diagnose_waiting
+from podtui.why.documents import manifest_of
 from podtui.why.folder import is_unusable
 from podtui.why.inventory import (
     WORKLOADS,
@@ -326,22 +327,23 @@ def _of_objects(inventory: Inventory, wanted: Wanted) -> list[Report]:
         if not inventory.is_read(wanted.noun.struct):
             hint = "; this kind cannot be listed"
         raise UsageError(f"there is no {wanted.noun.singular} named {wanted.name!r}{hint}")
-    return [_report(item, diagnose_object(inventory, item)) for item in items]
+    return [_report(inventory, item, diagnose_object(inventory, item)) for item in items]
 
 
 def _of_unwell(inventory: Inventory, namespace: str) -> list[Report]:
     return [
-        _report(item, diagnosis)
+        _report(inventory, item, diagnosis)
         for item, diagnosis in unwell(inventory)
         if namespace in ("", item.metadata.namespace)
     ]
 
 
-def _report(item: Any, diagnosis: Diagnosis) -> Report:
+def _report(inventory: Inventory, item: Any, diagnosis: Diagnosis) -> Report:
     name = object_name(item)
     namespace = item.metadata.namespace
     shown = f"{namespace}/{name}" if namespace not in ("", "default") else name
-    return Report(shown, diagnosis, uid=item.metadata.uid)
+    manifest = manifest_of(inventory, item) if diagnosis.field else None
+    return Report(shown, diagnosis, manifest, item.metadata.uid)
 
 
 def _of_files(manifests: Iterable[Manifest], wanted: str | None) -> list[Report]:

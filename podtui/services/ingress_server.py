@@ -231,6 +231,8 @@ class IngressServer:
             raise Refusal(404, target.reason)
         if target.problem:
             raise Refusal(503, target.problem)
+        if request.method == "CONNECT":
+            raise Refusal(405, "the method CONNECT is not served")
         async with AsyncExitStack() as stack:
             try:
                 connection = await self._connect(stack, target)
@@ -248,6 +250,8 @@ class IngressServer:
                 text = f"{_name(target)} did not answer within {RESPONSE_SECONDS:.0f} s"
                 raise Refusal(504, text) from error
             if head.status == HTTPStatus.SWITCHING_PROTOCOLS:
+                if "Upgrade" not in headers:
+                    raise Refusal(502, f"{_name(target)} switched to another protocol")
                 return await self._tunnel(request, connection, head)
             return await _respond(request, connection, head)
 
@@ -309,9 +313,11 @@ def forwarded_headers(request: web.Request) -> CIMultiDict[str]:
     headers["X-Forwarded-Host"] = host
     headers["X-Forwarded-Port"] = port if port.isdecimal() else "443" if is_tls else "80"
     headers["X-Forwarded-Proto"] = headers["X-Forwarded-Scheme"] = request.scheme
-    if "Upgrade" in request.headers:
+    upgrade = request.headers.get("Upgrade", "")
+    # HTTP/2 could ask for paths that have other rules.
+    if upgrade and upgrade.lower() != "h2c" and not request.can_read_body:
         headers["Connection"] = "Upgrade"
-        headers["Upgrade"] = request.headers["Upgrade"]
+        headers["Upgrade"] = upgrade
         return headers
     headers["Connection"] = "close"
     if request.can_read_body and request.content_length is None:

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import binascii
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -70,6 +71,7 @@ class Ingresses:
         self._first_port = port
         self._server = make_server(self._backends)
         self._task: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
         self._port = 0
         """The port that the server listens on."""
         self._group: asyncio.TaskGroup | None = None
@@ -98,7 +100,7 @@ class Ingresses:
         classes = {item.metadata.name: item for item in self._cache.list(IngressClass)}
         ingresses = self._cache.list(Ingress)
         served = [item for item in ingresses if is_served(item, classes)]
-        table = route_table(served, lambda *name: self._cache.get(Service, *name))
+        table = route_table(served, self._service)
         self._server.table = table
         problems = self._update_certificates(table.certificates)
         problem = await self._listen(needed=bool(served))
@@ -112,6 +114,9 @@ class Ingresses:
 
     # --- the server
 
+    def _service(self, namespace: str, name: str) -> Service | None:
+        return self._index.service((namespace, name))
+
     def _backends(self, target: Target) -> tuple[Backend, ...]:
         if target.port is None:
             return ()
@@ -124,7 +129,10 @@ class Ingresses:
             if self._task is not None:
                 self._task.cancel()
                 await asyncio.wait([self._task])
-            self._task, self._port = None, 0
+            if self._listener is not None:
+                # A task that is cancelled before it begins closes nothing.
+                self._listener.close()
+            self._task, self._listener, self._port = None, None, 0
             return ""
         if self._task is not None:
             return ""
@@ -136,7 +144,7 @@ class Ingresses:
                 reason = os.strerror(error.errno) if error.errno else str(error)
                 problem = f"cannot listen on {host_port(self._address, port)}: {reason}"
                 continue
-            self._port = port
+            self._port, self._listener = port, listener
             self._task = self._group.create_task(self._server.run(listener), name="Ingresses")
             return ""
         return problem
@@ -151,9 +159,9 @@ class Ingresses:
                 problems[key] = f"Secret {key[1]} does not exist"
                 continue
             version = secret.metadata.resourceVersion
-            known = self._contexts.get(key)
-            if known is not None and known[0] == version:
-                contexts[key] = known
+            cached = self._contexts.get(key)
+            if cached is not None and cached[0] == version:
+                contexts[key] = cached
                 continue
             try:
                 contexts[key] = (version, _context_of(secret))

@@ -26,6 +26,8 @@ MAX_CONNECTIONS: Final = 512
 """Of one port of a Service."""
 MAX_FLOWS: Final = 512
 """The number of UDP clients of one port of a Service."""
+MAX_TOTAL: Final = 4096
+"""Of all ports."""
 FLOW_SECONDS: Final = 120.0
 """As Linux keeps a UDP flow with answers."""
 _MAX_BACKENDS: Final = 3
@@ -36,6 +38,24 @@ _ACCEPT_RETRY_SECONDS: Final = 0.2
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER without a delay: closing the socket resets the connection."""
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Slots:
+    """The free connections and UDP clients of all ports. Each needs up to two file descriptors,
+    which the process must not run out of."""
+
+    def __init__(self, size: int = MAX_TOTAL) -> None:
+        self._free = size
+
+    def take(self) -> bool:
+        """Return False if there is no slot."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    def release(self, task: object = None) -> None:
+        self._free += 1
 
 
 class Dialer(Protocol):
@@ -85,12 +105,13 @@ class TcpProxy:
         balancer: Balancer,
         dialer: Dialer,
         clock: Clock,
+        slots: Slots,
         *,
-        sources: Sequence[Network] = (),
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self.balancer = balancer
-        self.sources = sources
+        self.sources: Sequence[Network] = ()
+        self._slots = slots
         self._socket = sock
         self._dialer = dialer
         self._clock = clock
@@ -105,6 +126,12 @@ class TcpProxy:
             while True:
                 await self._free.acquire()
                 client = await self._accept(loop)
+                if not self._slots.take():
+                    _LOG.debug("too many connections: one was reset")
+                    with client:
+                        reset(client)
+                    self._free.release()
+                    continue
                 self.open += 1
                 task = connections.create_task(self._serve(client))
                 task.add_done_callback(self._ended)
@@ -129,6 +156,7 @@ class TcpProxy:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.open -= 1
         self._free.release()
+        self._slots.release()
 
     async def _serve(self, client: socket.socket) -> None:
         with client:
@@ -193,9 +221,15 @@ class UdpProxy:
     flow: a socket that is connected to its backend, until it is idle or the backend is gone."""
 
     def __init__(
-        self, sock: socket.socket, balancer: Balancer, dialer: Dialer, clock: Clock
+        self,
+        sock: socket.socket,
+        balancer: Balancer,
+        dialer: Dialer,
+        clock: Clock,
+        slots: Slots,
     ) -> None:
         self.balancer = balancer
+        self._slots = slots
         self.sources: Sequence[Network] = ()
         self._socket = sock
         self._dialer = dialer
@@ -264,7 +298,13 @@ class UdpProxy:
             return None
         while len(self._flows) >= MAX_FLOWS:
             self._flows.pop(next(iter(self._flows))).task.cancel()
-        return _Flow(backend, sock, group.create_task(self._answer(sock, client)))
+        if not self._slots.take():
+            _LOG.debug("too many clients: a datagram is lost")
+            sock.close()
+            return None
+        task = group.create_task(self._answer(sock, client))
+        task.add_done_callback(self._slots.release)
+        return _Flow(backend, sock, task)
 
     async def _answer(self, sock: socket.socket, client: tuple[str, int]) -> None:
         loop = asyncio.get_running_loop()

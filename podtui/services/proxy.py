@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,7 @@ from podtui.services.rules import (
     merged,
     removed_udp_backends,
     service_table,
+    table_deletion,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -80,6 +82,8 @@ class _Network:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     worker: asyncio.Task[None] | None = None
+    unavailable: bool = False
+    """Whether the last try found that the network cannot be entered."""
     reported: str = ""
     """The failure that was reported last; empty after a success."""
 
@@ -144,8 +148,9 @@ class Proxy:
         self._start(network)
 
     def reaches(self, sandbox_id: str) -> bool:
+        """Also for a pod whose rules could not be applied yet: they will be."""
         network = self._attached.get(HOST if sandbox_id in self._host_pods else sandbox_id)
-        return network is not None and network.rules is not None
+        return network is not None and not network.unavailable
 
     async def detach(self, sandbox_id: str) -> None:
         if self._host_pods.pop(sandbox_id, None) is not None:
@@ -164,7 +169,7 @@ class Proxy:
 
     async def _remove_host_table(self) -> None:
         try:
-            await self._networks.set_rules(HOST, f"delete table ip {self._host_table}\n")
+            await self._networks.set_rules(HOST, table_deletion(self._host_table))
         except EngineUnavailable:
             raise
         except PodtuiError as error:
@@ -288,6 +293,7 @@ class Proxy:
                 await self._listen(network)
                 await self._apply(network, self._table)
         except NetworkUnavailable as error:
+            network.unavailable = True
             self._warn(f"pods cannot reach Services: {error}")
             return False
         except (EngineUnavailable, EngineConflict, EngineNotFound) as error:
@@ -301,7 +307,7 @@ class Proxy:
             # The next try replaces the whole table.
             network.rules = None
             return False
-        network.reported = ""
+        network.reported, network.unavailable = "", False
         await self._forget_flows(network)
         return True
 
@@ -312,7 +318,7 @@ class Proxy:
             if listener.name in network.listening:
                 continue
             addresses: dict[ClusterPort, tuple[str, int]] = {}
-            sockets = []
+            sockets: list[socket.socket] = []
             try:
                 for port in listener.ports:
                     sock = await self._networks.listen(sandbox_id, port.protocol, listener.address)
@@ -374,6 +380,6 @@ class Proxy:
 
 def _addresses(node: object | None) -> tuple[str, ...]:
     """Return the addresses of a node at which pods reach node ports."""
-    if not isinstance(node, Node) or node.status is None:
+    if not isinstance(node, Node):
         return ()
     return tuple(item.address for item in node.status.addresses if item.type == "InternalIP")

@@ -196,6 +196,11 @@ def removal(name: str = TABLE) -> str:
     return f"add table ip {name}\ndelete table ip {name}\n"
 
 
+def table_deletion(name: str) -> str:
+    """Return a transaction that fails without the table."""
+    return f"delete table ip {name}\n"
+
+
 def check(name: str = TABLE) -> str:
     """Return a transaction that changes nothing, and fails if the table is gone."""
     return f"flush chain ip {name} {CHECK}\n"

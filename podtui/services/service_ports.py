@@ -26,7 +26,15 @@ from podtui.services.backends import PortBackends, service_key
 from podtui.services.balancing import Balancer
 from podtui.services.index import ServiceIndex
 from podtui.services.protocol import EventSink, EventType
-from podtui.services.proxies import Dialer, Network, TcpProxy, UdpProxy, listening_socket
+from podtui.services.proxies import (
+    MAX_TOTAL,
+    Dialer,
+    Network,
+    Slots,
+    TcpProxy,
+    UdpProxy,
+    listening_socket,
+)
 from podtui.services.publishing import (
     Listener,
     balancer_addresses,
@@ -75,6 +83,7 @@ class ServicePorts:
         *,
         address: str,
         machine: str,
+        max_connections: int = MAX_TOTAL,
     ) -> None:
         self._index = index
         self._writer = writer
@@ -83,6 +92,7 @@ class ServicePorts:
         self._clock = clock
         self._address = address
         self._machine = machine
+        self._slots = Slots(max_connections)
         self._opened: dict[Key, dict[Listener, _Opened]] = {}
         self._reported: dict[Key, str] = {}
         """The last problem of each Service."""
@@ -147,7 +157,7 @@ class ServicePorts:
             )
         balancer = Balancer(port, self._clock.monotonic)
         kind = UdpProxy if listener.protocol == "UDP" else TcpProxy
-        proxy = kind(sock, balancer, self._dialer, self._clock)
+        proxy = kind(sock, balancer, self._dialer, self._clock, self._slots)
         proxy.sources = sources
         task = self._group.create_task(proxy.run(self._group), name=f"listener {listener.text}")
         opened[listener] = _Opened(proxy, task)

@@ -71,6 +71,7 @@ from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.keys_first import delay_for_keys
 from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
+from podtui.why.inventory import NOUNS
 
 FRAME = 0.1
 MAX_DELAY_SECONDS = 0.3
@@ -552,7 +553,7 @@ class PodtuiApp(KeyQueue):
 
     def command_words(self) -> list[str]:
         """Return the completions for the command prompt."""
-        from podtui.explain.places import field_paths
+        from podtui.explain.places import field_paths, paths_of_kinds
 
         columns = [column.names[0] for column in POD_COLUMNS]
         return completions(
@@ -563,7 +564,8 @@ class PodtuiApp(KeyQueue):
                 "hide": PANES,
                 "show": PANES,
                 "context": self.model.server.contexts,
-                "explain": field_paths(),
+                "explain": (*field_paths(), *paths_of_kinds("")),
+                "why": [f"{noun.shown}/" for noun in NOUNS],
             },
             self.commands,
         )
@@ -580,6 +582,8 @@ class PodtuiApp(KeyQueue):
             return parse_command(text, self.commands)
         except UsageError as error:
             why = self.custom.why_unavailable(text.split()[0]) or str(error)
+            if not self.model.kinds:
+                why += "; the kinds of this server are not read yet"
             self.notify(why, severity="warning", markup=False)
             return None
 

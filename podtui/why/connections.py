@@ -84,9 +84,8 @@ def connections_of_pod(inventory: Inventory, pod: Pod) -> list[Connection]:
 def pod_spec_of(item: Any) -> tuple[Path, PodSpec]:
     """Return the path and the pod spec of a workload."""
     if isinstance(item, CronJob):
-        inner = item.spec.jobTemplate.spec
         path: Path = ("spec", "jobTemplate", "spec", "template", "spec")
-        return path, inner.template.spec if inner is not None else PodSpec(containers=())
+        return path, item.spec.jobTemplate.spec.template.spec
     return ("spec", "template", "spec"), item.spec.template.spec
 
 

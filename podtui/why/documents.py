@@ -67,11 +67,13 @@ def placed(
     return replace(diagnosis, position=position, written=written, fixes=fixes)
 
 
-def patch_command(kind: str, item: Any, patch: Mapping[str, Any]) -> str:
-    """Return the kubectl command that applies a merge patch to an object."""
+def patch_command(kind: str, item: Any, patch: Mapping[str, Any] | list[dict[str, str]]) -> str:
+    """Return the kubectl command that applies a merge patch, or a JSON patch, to an object."""
     meta = item.metadata
     command = ["kubectl", "patch", kind, meta.name]
     if meta.namespace:
         command += ["-n", meta.namespace]
     text = json.dumps(patch, separators=(",", ":"), ensure_ascii=False)
-    return shlex.join([*command, "--type=merge", "-p", text])
+    return shlex.join(
+        [*command, f"--type={'json' if isinstance(patch, list) else 'merge'}", "-p", text]
+    )

@@ -64,24 +64,29 @@ def endpoints_of(inventory: Inventory, service: Service) -> list[EndpointHealth]
     if not result:
         result = list(_of_endpoints(inventory, service, by_name))
     there = {id(endpoint.pod) for endpoint in result if endpoint.pod is not None}
-    is_read = inventory.is_read(EndpointSlice)
+    # The controller writes a slice for each Service with a selector, even without endpoints.
+    has_slices = any(_slices(inventory, service))
     for pod in pods:
         if id(pod) in there:
             continue
         problem = _pod_problem(inventory, pod)
-        if not problem and is_read:
+        if not problem and has_slices:
             problem = "is ready, but not among the endpoints yet"
         result.append(EndpointHealth(pod.status.podIP, (), pod, problem))
     return sorted(result, key=lambda endpoint: not endpoint.is_ready)
+
+
+def _slices(inventory: Inventory, service: Service) -> Iterator[EndpointSlice]:
+    for piece in inventory.list(EndpointSlice, service.metadata.namespace):
+        if piece.metadata.labels.get(SERVICE_NAME) == service.metadata.name:
+            yield piece
 
 
 def _of_slices(
     inventory: Inventory, service: Service, pods: Mapping[str, Pod]
 ) -> Iterator[EndpointHealth]:
     seen: set[tuple[str, tuple[tuple[str, int], ...]]] = set()
-    for piece in inventory.list(EndpointSlice, service.metadata.namespace):
-        if piece.metadata.labels.get(SERVICE_NAME) != service.metadata.name:
-            continue
+    for piece in _slices(inventory, service):
         ports = tuple((port.name, port.port) for port in piece.ports if port.port is not None)
         for endpoint in piece.endpoints:
             ref = endpoint.targetRef

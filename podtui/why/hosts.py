@@ -107,7 +107,8 @@ def _tokens(text: str, *, announced: bool) -> Iterator[Host]:
         for item in items:
             host, colon, port = item.partition(":")
             number = _port(port.partition("/")[0])
-            yield Host(host, number, sure=announced and bool(colon), announced=announced)
+            sure = bool(_CLUSTER.fullmatch(host)) or (announced and bool(colon))
+            yield Host(host, number, sure=sure, announced=announced)
         return
     for token in _TOKENS.findall(text):
         if match := _HOST_PORT.fullmatch(token):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from podtui.api.health import Health
+from podtui.api.names import INGRESS_CLASS, INGRESS_CONTROLLER
 from podtui.api.networking import Ingress, IngressBackend, IngressClass
 from podtui.api.places import Path
 from podtui.api.v1 import Secret, Service
@@ -124,6 +125,8 @@ def diagnose_ingress(inventory: Inventory, item: Ingress) -> Diagnosis:
         if route.service is not None and is_headless(route.service)
     ]
     sentence = f"Headless: {name_list(headless)}." if headless else ""
+    if not item.status.loadBalancer.ingress and (foreign := _foreign_class(inventory, item)):
+        return foreign
     if not item.status.loadBalancer.ingress:
         return Diagnosis(
             cause="IngressPending",
@@ -175,7 +178,8 @@ def _class_problem(inventory: Inventory, item: Ingress) -> Diagnosis | None:
     if not name or not inventory.is_read(IngressClass):
         return None
     classes = [each.metadata.name for each in inventory.list(IngressClass)]
-    if name in classes:
+    if name in classes or item.status.loadBalancer.ingress:
+        # podtui also serves classes that do not exist.
         return None
     near = closest(name, classes)
     there = f"There are {name_list(classes)}." if classes else "There is none."
@@ -200,6 +204,27 @@ def _class_problem(inventory: Inventory, item: Ingress) -> Diagnosis | None:
         return diagnosis
     command = patch_command("ingress", item, {"spec": {"ingressClassName": near}})
     return replace(diagnosis, advice=f"If the class {near} is meant: {command}")
+
+
+def _foreign_class(inventory: Inventory, item: Ingress) -> Diagnosis | None:
+    """Explain an Ingress whose class belongs to a controller that does not run here."""
+    found = inventory.get(IngressClass, "", item.spec.ingressClassName)
+    controller = found.spec.controller if found is not None else INGRESS_CONTROLLER
+    if inventory.in_cluster or controller == INGRESS_CONTROLLER:
+        return None
+    name, ours = item.spec.ingressClassName, INGRESS_CLASS
+    diagnosis = Diagnosis(
+        cause="IngressClassForeign",
+        kind=Kind.WAIT,
+        health=Health.PENDING,
+        state="class of another controller",
+        title=f"Its class {name} belongs to the controller {controller}, which has to run.",
+        brief=f"waits for {controller}",
+        advice=f"Run that controller, or use the class {ours}.",
+        docs=_DOCS + "#ingress-class",
+    )
+    path = ("spec", "ingressClassName")
+    return placed(inventory, item, diagnosis, path, (f"Use the class {ours}", path, ours))
 
 
 def _secret_problem(inventory: Inventory, item: Ingress) -> Diagnosis | None:

@@ -90,8 +90,16 @@ def find_noun(text: str) -> Noun | None:
     noun = _BY_NAME.get(name)
     if noun is None:
         return None
-    group = rest.rpartition(".")[2]
-    return noun if group in ("", noun.group) else None
+    without_version = rest.partition(".")[2]
+    return noun if rest == "" or noun.group in (rest, without_version) else None
+
+
+def with_long_kind(field: str) -> str:
+    """Replace the short name of a kind at the beginning of a field's path: ``Deployment.spec`` for
+    ``deploy.spec``."""
+    kind, dot, rest = field.partition(".")
+    noun = find_noun(kind)
+    return f"{noun.struct.__name__}{dot}{rest}" if noun and kind in noun.short else field
 
 
 def nearest_noun(text: str) -> str:

@@ -10,6 +10,7 @@ from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.health import Health
 from podtui.api.pods import is_finished, is_sidecar, is_true
 from podtui.api.selectors import label_text
+from podtui.api.urls import published_addresses
 from podtui.api.v1 import Container, Node, Pod, Service, ServicePort
 from podtui.text.nearest import closest
 from podtui.text.terminal_text import plural
@@ -217,8 +218,12 @@ def _nearest_labels(
         pairs = [(key, key if key in labels else closest(key, labels)) for key in differing]
         similar = len(selector) - len(differing)
         hinted = sum(bool(near) for _, near in pairs)
-        if (similar or hinted) and (best is None or similar * 2 + hinted > best[0]):
-            best = (similar * 2 + hinted, pod, pairs)
+        # A value with a typing error is nearer than another one.
+        spelt = sum(bool(near) and bool(closest(selector[key], [labels[near]]))
+                    for key, near in pairs)  # fmt: skip
+        score = similar * 4 + hinted * 2 + spelt
+        if (similar or hinted) and (best is None or score > best[0]):
+            best = (score, pod, pairs)
     if best is None:
         return None
     _, pod, pairs = best
@@ -284,7 +289,7 @@ def _unknown_port(inventory: Inventory, item: Service, pods: Sequence[Pod]) -> D
     if manifest_of(inventory, item) is not None:
         return diagnosis
     operation = [{"op": "replace", "path": f"/spec/ports/{index}/targetPort", "value": near}]
-    command = patch_command("service", item, operation).replace("--type=merge", "--type=json")
+    command = patch_command("service", item, operation)
     return replace(diagnosis, advice=f"If that port is meant: {command}")
 
 
@@ -355,10 +360,20 @@ def _published(inventory: Inventory, item: Service) -> Diagnosis | None:
     spec = item.spec
     if spec.type not in ("NodePort", "LoadBalancer"):
         return None
+    published = published_addresses(item)
+    absent = [
+        port
+        for port in spec.ports
+        if port.nodePort
+        and not any(a.endswith(f":{port.nodePort}/{port.protocol or 'TCP'}") for a in published)
+    ]
+    # An event tells what was; the annotation what is now. A cluster has no such annotation.
     taken = [
         event
         for event in inventory.events(item)
-        if event.type == "Warning" and "in use" in event.message.lower()
+        if event.type == "Warning"
+        and "in use" in event.message.lower()
+        and (inventory.in_cluster or absent or not any(port.nodePort for port in spec.ports))
     ]
     numbers = ", ".join(str(port.nodePort) for port in spec.ports if port.nodePort)
     if taken:

@@ -18,7 +18,7 @@ import pytest
 from docker_cli import docker
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
-from podtui.api.names import CONFIG_HASH, LACKS, ROOT_LABEL
+from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, LACKS, ROOT_LABEL
 from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.runtime.docker.identity import instant, root_key
@@ -80,6 +80,14 @@ class Gallery:
         try:
             get_json(self.socket, "/api/v1/nodes")
         except (AgentUnavailable, ApiError):
+            return False
+        return True
+
+    def has(self, path: str) -> bool:
+        """Return whether the API has an object."""
+        try:
+            get_json(self.socket, path)
+        except ApiError:
             return False
         return True
 
@@ -214,6 +222,10 @@ def reference(pod: Json) -> str:
     return f"{pod['metadata']['name']}_default({pod['metadata']['annotations'][CONFIG_HASH]})"
 
 
+def is_mirror(pod: Json) -> bool:
+    return CONFIG_MIRROR in pod["metadata"].get("annotations", {})
+
+
 def when(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
@@ -230,6 +242,29 @@ def test_web_serves_and_its_client_fetches(gallery: Gallery) -> None:
     page = f"ok: <h1>served by web-{NODE}</h1>"
     wait_until(lambda: page in gallery.log("web", "client"), f"the client's log has {page!r}")
     assert page in gallery.log("web", "client")
+
+
+def test_the_service_of_the_application_reaches_both_pods(gallery: Gallery) -> None:
+    path = "/api/v1/namespaces/default/services/greeter"
+    wait_until(lambda: gallery.has(path), "the Service is applied")
+    port = get_json(gallery.socket, path)["spec"]["ports"][0]["nodePort"]
+    answers: set[str] = set()
+
+    def check() -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        try:
+            connection.request("GET", "/")
+            with connection.getresponse() as response:
+                answers.add(response.read().decode().strip())
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+        return len(answers) == 2
+
+    wait_until(check, "both pods answer", 40)
+    pods = {name for name in gallery.pods() if name.startswith("greeter-")}
+    assert answers == {f"Hello from {name}" for name in pods}
 
 
 def test_pipeline_starts_in_order_and_processes_data(gallery: Gallery) -> None:
@@ -420,9 +455,10 @@ def test_crash_loop(gallery: Gallery) -> None:
 
 def test_invalid_manifests_do_not_affect_others(gallery: Gallery) -> None:
     gallery.until("oom", lambda pod: status_of(pod, "hungry").get("restartCount", 0) >= 2, "again")
-    assert set(gallery.pods()) == {
+    static = {name for name, pod in gallery.pods().items() if is_mirror(pod)}
+    assert static == {
         path.stem for path in gallery.machine.folder.glob("*.yaml")
-    } - {"unknown-field"}  # fmt: skip
+    } - {"application", "unknown-field"}  # fmt: skip
     assert not gallery.history("unknown-field")
     for name in GOOD:
         versions = gallery.history(name)

@@ -106,3 +106,17 @@ async def test_the_command_completes_fields() -> None:
 
 def notice_count(app: PodtuiApp) -> int:
     return len(app.notices)
+
+
+async def test_fields_of_other_kinds_are_explained_too() -> None:
+    async with running() as (app, pilot):
+        app.run_command("explain svc.spec.ports")
+        screen = await opened(app, pilot, "service.spec.ports")
+        await wait_for(pilot, lambda: "service.spec.ports.nodePort" in screen.fields.set.rows,
+                       "its fields")  # fmt: skip
+        screen.fields.select("service.spec.ports.nodePort")
+        await pilot.press("enter")
+        await opened(app, pilot, "service.spec.ports.nodePort")
+        await pilot.press("left", "left", "left")
+        await opened(app, pilot, "service")
+        assert screen.fields.cursor_key == "service.spec"

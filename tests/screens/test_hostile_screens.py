@@ -15,6 +15,7 @@ from hostile_world import EVIL, HARMLESS, World, harmless, hostile, poisoned
 from picture_objects import DEPLOYMENTS, SECRETS
 from rich.cells import cell_len
 from screen_classes import screen_classes
+from service_scene import INGRESSES, SERVICES
 from textual.pilot import Pilot
 from textual.screen import Screen
 from tui_app import main, running, strips_of, wait_for
@@ -29,6 +30,7 @@ from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.map_screen import MapScreen
 from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
 from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.objects.kind_screen import KindScreen
@@ -160,8 +162,13 @@ class Visit:
             "secret": ObjectScreen(SECRETS, secret.metadata),
             "value": ValueScreen(self.world.poisoned(value)),
             "why of an object": ObjectWhyScreen(deploy, "web"),
+            "service": ObjectScreen(SERVICES, self.client.served[SERVICES][1][0].metadata),
+            "ingress": ObjectScreen(INGRESSES, self.client.served[INGRESSES][1][0].metadata),
+            "map": MapScreen(),
         }
         for name, screen in screens.items():
+            if name in ("service", "ingress", "map"):
+                self.world.send_shop(self.client)
             async for _ in self.over(screen):
                 yield name
 

@@ -12,6 +12,7 @@ import msgspec
 import picture_world
 from picture_objects import served
 from picture_world import Forwarded
+from service_scene import send_shop, with_services
 from tui_scene import (
     BROKEN,
     FakeClient,
@@ -66,6 +67,10 @@ _KEPT: Final = frozenset(
     }
 )  # fmt: skip
 """Fields that affect the screen's behaviour, and quantities."""
+_ADDRESSES: Final = frozenset(
+    {"value", "args", "annotations", "addresses", "addressType", "clusterIP", "ip", "host"}
+)
+"""Fields that must be well-formed for a Service to have URLs, endpoints and connections."""
 _PLAIN: Final = re.compile(r"\d{4}-\d\d-\d\dT.*|[\d.]+|")
 T = TypeVar("T")
 
@@ -193,7 +198,15 @@ class World:
         client.insights = {rich.metadata.name: self.poisoned(insight())}
         client.calls = tuple(map(self.poisoned, picture_world.calls()))
         client.served = poisoned(served(), poison, _KEPT | {"content"})
+        client.served |= with_services(self._poisoned_shop).served
         return client
+
+    def send_shop(self, client: FakeClient) -> None:
+        """Send the objects of a shop to the screen that follows them next."""
+        send_shop(client, self._poisoned_shop)
+
+    def _poisoned_shop(self, item: T) -> T:
+        return poisoned(item, self.poison, _KEPT | _ADDRESSES)
 
     def journal_entry(self) -> JournalEntry:
         return JournalEntry(0.0, "edit", f"mv 'a{self.poison}' b", f"web-n1{self.poison}")

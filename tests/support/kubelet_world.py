@@ -29,7 +29,7 @@ from podtui.api.v1 import (
 )
 from podtui.errors import SessionError
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.ports import ServiceAccountTokens
+from podtui.kubelet.ports import PodNetwork, ServiceAccountTokens
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text, with_seen
@@ -175,6 +175,7 @@ class World:
         self.config_maps: dict[tuple[str, str], ConfigMap] = {}
         self.secrets: dict[tuple[str, str], Secret] = {}
         self.tokens: ServiceAccountTokens | None = None
+        self.network: PodNetwork | None = None
         self._changed = asyncio.Event()
         self.kubelet = self.new_kubelet()
         self._task: asyncio.Task[None] | None = None
@@ -203,7 +204,7 @@ class World:
     def new_kubelet(self) -> Kubelet:
         return Kubelet(
             runtime=self.runtime,
-            ports=home_ports(self.store, self.clock, "n1", self.tokens),
+            ports=home_ports(self.store, self.clock, "n1", self.tokens, self.network),
             records=self.store,
             folders=self._folders(),
             clock=self.clock,

@@ -20,11 +20,12 @@ from picture_world import (
     world,
 )
 from pictures import BIG, SMALL, Opens, Scene, Stage
+from service_scene import shop_objects, with_services
 from textual.command import CommandPalette
 from textual.screen import Screen
 from tree_scene import rich
 from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests, node, usage
-from why_objects import failing_deployment
+from why_objects import failing_deployment, ready_pod
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import CLUSTER, Server, Synced
@@ -43,6 +44,8 @@ from podtui.tui.commands.agent import switch_dialog
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.delete import delete_dialog
 from podtui.tui.commands.manifest_file import Rewrite
+from podtui.tui.commands.open_url import url_picker
+from podtui.tui.commands.port_forward import service_forward_dialog
 from podtui.tui.commands.session import RecordChange, leave_dialog
 from podtui.tui.screens import output_screen, trash_screen
 from podtui.tui.screens.explain_screen import ExplainScreen
@@ -50,6 +53,7 @@ from podtui.tui.screens.forwards_screen import ForwardsScreen, stop_dialog
 from podtui.tui.screens.help_screen import AliasesScreen, HelpScreen
 from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.screens.map_screen import MapScreen
 from podtui.tui.screens.menu import Menu
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.object_why_screen import ObjectWhyScreen
@@ -148,6 +152,12 @@ def objects(list_of: str, *keys: str, text: str, shows: type[Screen[Any]], tab: 
             size: tuple[int, int] = BIG, opened_by: str = "") -> Scene:  # fmt: skip
     return Scene(shows=shows, text=text, client=with_objects, opens=typed(list_of), keys=keys,
                  tab=tab, size=size, opened_by=opened_by)  # fmt: skip
+
+
+def services(list_of: str, *keys: str, text: str, shows: type[Screen[Any]], tab: str = "",
+             size: tuple[int, int] = BIG) -> Scene:  # fmt: skip
+    return Scene(shows=shows, text=text, client=with_services, select="", opens=typed(list_of),
+                 keys=keys, tab=tab, size=size)  # fmt: skip
 
 
 async def no_figures() -> tuple[()]:
@@ -268,6 +278,13 @@ FULL_SCREENS: Final = {
                            tab="yaml", size=SMALL),
     "object-data": objects("secrets", "enter", text="password", shows=ObjectScreen, tab="data",
                            size=SMALL),
+    "service-network": services("svc", "enter", text="30080", shows=ObjectScreen, tab="network"),
+    "service-network-small": services("svc", "enter", text="30080", shows=ObjectScreen,
+                                      tab="network", size=SMALL),
+    "ingress-network": services("ing", "enter", text="shop.example", shows=ObjectScreen,
+                                tab="network"),
+    "map": services("map", text="dbb", shows=MapScreen),
+    "map-small": services("map", text="dbb", shows=MapScreen, size=SMALL),
     "value": objects("secrets", "enter", "enter", text="open sesame", shows=ValueScreen,
                      size=SMALL),
     "trash": Scene(shows=TrashScreen, text="old.yaml", opens=show_trash, size=SMALL),
@@ -320,6 +337,14 @@ DIALOGS: Final = {
             "Roll back Deployment web?",
             object_commands.diff_lines("image: nginx:2\n", "image: nginx:1\n"), "Roll back"),
         "objects.plan_dialog", "nginx:1"),
+    "forward-service": Scene(
+        shows=TextDialog, text="metrics", size=SMALL,
+        opens=over(lambda: service_forward_dialog(shop_objects()["web"], ready_pod("web-1"))),
+        opened_by="port_forward.service_forward_dialog"),
+    "choose-url": Scene(
+        shows=Picker, text="30081", size=SMALL,
+        opens=over(lambda: url_picker(["http://127.0.0.1:30080/", "http://127.0.0.1:30081/"])),
+        opened_by="open_url.url_picker"),
     "edit-object": dialog(
         lambda: edit_object.change_dialog(
             "Secret login", secret_content(b"old"), secret_content(b"newer")),

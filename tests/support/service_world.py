@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -44,7 +45,8 @@ class LoopbackDialer:
             try:
                 await asyncio.get_running_loop().sock_connect(sock, (ip, port))
             except OSError as error:
-                raise EngineError(f"failed to connect to {ip}:{port}: {error.strerror}") from error
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                raise EngineError(f"failed to connect to {ip}:{port}: {reason}") from error
             self.open += 1
             try:
                 yield sock
@@ -73,6 +75,10 @@ def closed_port() -> Backend:
     with socket.socket() as sock:
         sock.bind((LOOPBACK, 0))
         return Backend(LOOPBACK, sock.getsockname()[1])
+
+
+def free_port() -> int:
+    return closed_port().port
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:

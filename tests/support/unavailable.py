@@ -24,8 +24,18 @@ def _no_limits(info: EngineInfo) -> bool:
     return not info.supports_memory_limit
 
 
+def _no_services(info: EngineInfo) -> bool:
+    return any(text.startswith("Services in pods: ") for text in info.lacking)
+
+
+NO_NETWORKS = "the networks of pods cannot be entered (see `EngineInfo.lacking`)"
 NO_CGROUPS = "a rootless engine has no cgroups on cgroup v1: it limits nothing"
 UNAVAILABLE = (
+    Unavailable("test_rules_lead_a_pod_to_a_port_of_its_own", _no_services, NO_NETWORKS),
+    Unavailable("test_a_listener_in_a_pod_gets_only_what_the_pod_sends", _no_services, NO_NETWORKS),
+    Unavailable(
+        "test_flows_of_udp_follow_new_rules_when_they_are_forgotten", _no_services, NO_NETWORKS
+    ),
     Unavailable("test_out_of_memory", _no_limits, NO_CGROUPS),
     Unavailable("test_statuses_report_the_limits_of_a_container", _no_limits, NO_CGROUPS),
     Unavailable("test_limits_of_a_running_container_are_updated", _no_limits, NO_CGROUPS),

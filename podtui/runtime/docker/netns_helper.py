@@ -18,6 +18,7 @@ import json
 import os
 import socket
 import sys
+from typing import Any
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def perform(
-    request: list[object], descriptors: list[int], own_network: int
+    request: list[Any], descriptors: list[int], own_network: int
 ) -> socket.socket | None:
     """Raises OSError: ENXIO if the namespace does not have these IPs, which means that the process
     does not belong to the pod. Raises `Failed`."""
@@ -156,8 +157,9 @@ def apply_rules(rules: bytes) -> None:
     try:
         nftables.nft_ctx_buffer_error(context)
         if nftables.nft_run_cmd_from_buffer(context, rules) != 0:
-            text = nftables.nft_ctx_get_error_buffer(context)
-            raise Failed((text or b"nft refused the rules").decode(errors="replace").strip())
+            text = nftables.nft_ctx_get_error_buffer(context) or b"nft refused the rules"
+            # The other lines repeat the rule and point into it.
+            raise Failed(text.decode(errors="replace").partition("\n")[0])
     finally:
         nftables.nft_ctx_free(context)
 

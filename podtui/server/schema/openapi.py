@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
+from podtui.explain.kind_texts import texts
 from podtui.server.schema.catalog import GroupVersion, Kind, Served, Subresource, group_versions
-from podtui.server.schema.openapi_schemas import META, REFERENCE, Json, Schemas, gvk, texts
+from podtui.server.schema.openapi_schemas import META, REFERENCE, Json, Schemas, gvk
 
 _METHODS: Final = {
     "get": "get",
@@ -130,7 +131,7 @@ def _at(names: Iterable[str], operations: Json) -> Json:
 
 @cache
 def _query(*groups: str) -> tuple[Json, ...]:
-    """Return the query parameters of some groups of `openapi_texts.toml`."""
+    """Return the query parameters of some groups of `podtui/explain/kind_texts.toml`."""
     return tuple(
         {
             "name": name.removesuffix("[]"),

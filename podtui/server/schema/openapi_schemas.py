@@ -1,14 +1,11 @@
 """The schemas of the OpenAPI documents, made from the facts of `podtui.api.fields` and from
-podtui's own types. The texts are those of ``podtui explain`` and `openapi_texts.toml`.
+podtui's own types. The texts are those of ``podtui explain``.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
@@ -16,7 +13,7 @@ import msgspec
 from podtui.api.fields import LIST, MAP, Field, Type, name_of_kind, types
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.api.v1 import ObjectMeta
-from podtui.explain import facts
+from podtui.explain.kind_texts import field_description, texts
 from podtui.server.schema.catalog import Kind, structs_by_kind
 
 Json = dict[str, Any]
@@ -70,18 +67,6 @@ _SCALARS: Final[Mapping[str, Json]] = {
     "double": {"type": "number", "format": "double"},
     "any": {"type": "object"},
 }
-
-
-class SchemaTexts(msgspec.Struct, frozen=True):
-    types: dict[str, str]
-    fields: dict[str, dict[str, str]]
-    parameters: dict[str, dict[str, str]]
-
-
-@cache
-def texts() -> SchemaTexts:
-    data = tomllib.loads(Path(__file__).with_name("openapi_texts.toml").read_text("utf-8"))
-    return msgspec.convert(data, SchemaTexts)
 
 
 class Schemas:
@@ -233,19 +218,6 @@ def _model_prefix(kind: Kind) -> str:
 def _paragraph(text: str) -> str:
     """Return a docstring as one paragraph without markup."""
     return re.sub(r"\s+", " ", text.replace("``", "")).strip()
-
-
-def field_description(owner: str, name: str) -> str:
-    """Return the purpose of a field of a type; empty if it is not documented."""
-    fields = texts().fields
-    description = fields.get(owner, {}).get(name)
-    if description is not None:
-        return description
-    plain = "Container" if owner == "EphemeralContainer" else owner
-    text = facts.texts().fields.get(f"{owner}.{name}") or facts.texts().fields.get(
-        f"{plain}.{name}"
-    )
-    return text or fields["every"].get(name, "")
 
 
 def gvk(kind: Kind) -> dict[str, str]:

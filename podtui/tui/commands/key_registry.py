@@ -36,6 +36,7 @@ GROUPS: Final = {
     "what-if": "What-if",
     "manifest": "Manifest",
     "tree": "Tree",
+    "map": "Map",
     "explain": "Explain",
     "text": "In a text",
     "lines": "In a list or an overview",

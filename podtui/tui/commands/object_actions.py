@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ from podtui.api.v1 import ObjectMeta
 from podtui.client.any_kind import ServedKind
 from podtui.tui.commands.edit_object import edit_object
 from podtui.tui.commands.objects import delete, pause, restart, run_now, scale
+from podtui.tui.commands.open_url import open_url
+from podtui.tui.commands.port_forward import start_service_forward
 from podtui.tui.commands.session import Session
 
 OnObject = Callable[[Session, ServedKind, ObjectMeta], Awaitable[None]]
@@ -18,7 +21,8 @@ OnObject = Callable[[Session, ServedKind, ObjectMeta], Awaitable[None]]
 
 class ObjectAction(Struct, frozen=True):
     """A command on an object. ``applies`` returns whether objects of a kind have it. ``run`` acts
-    on one object; without it, the command deletes all selected ones."""
+    on one object; without it, the command deletes all selected ones. Not ``writes``: it is allowed
+    in a read-only session."""
 
     name: str
     key: str
@@ -26,6 +30,7 @@ class ObjectAction(Struct, frozen=True):
     help: str
     applies: Callable[[ServedKind], bool]
     run: OnObject | None
+    writes: bool = True
 
     @property
     def id(self) -> str:
@@ -56,6 +61,10 @@ OBJECT_ACTIONS: Final = {
                      _is("deployments.apps", "jobs.batch", "cronjobs.batch"), pause),
         ObjectAction("run", "t", "Run now", "Create a Job from the CronJob now",
                      _is("cronjobs.batch"), run_now),
+        ObjectAction("open-url", "w", "Open URL", "Open the URL in a browser, and copy it",
+                     _is("services", "ingresses.networking.k8s.io"), open_url, writes=False),
+        ObjectAction("forward", "F", "Forward a port", "Forward a local port to the Service",
+                     _is("services"), start_service_forward, writes=False),
     )
 }  # fmt: skip
 """The commands by name, in the order of help and menu."""
@@ -78,7 +87,8 @@ def run_action(
             text = f"{len(metas)} objects are marked; this action requires exactly one"
             session.notify(text, severity="warning")
         else:
-            session.start(action.title, lambda: run(session, kind, metas[0]))
+            start = partial(run, session, kind, metas[0])
+            session.start(action.title, start, writes=action.writes)
         return
 
     async def delete_all() -> None:

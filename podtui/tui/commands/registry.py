@@ -62,6 +62,7 @@ COMMANDS: Final = (
         "REQUESTS",
     ),
     Command("tree", ("xray",), "Pods, containers and volumes as a tree", "tree", (), "FILTER"),
+    Command("map", ("connections",), "Who connects to whom, by the manifests", "map", (), "FILTER"),
     Command("why", (), "Why an object is not as desired", "why_object", (), "OBJECT"),
     Command("explain", ("ex",), "Explain a field of a manifest", "explain", (), "FIELD"),
     Command("namespace", ("ns",), "Show one namespace, or all", "namespace", (), "NAME"),

@@ -67,8 +67,9 @@ class ApiFollower:
                 try:
                     model.kinds = await self._client.kinds()
                     return
-                except ApiError:
-                    return  # the user may not read them: their lists are not available
+                except ApiError as error:
+                    if error.code < 429:
+                        return  # the user may not read them: their lists are not available
                 except AgentUnavailable:
                     pass  # the watches report it
             await asyncio.sleep(CHECK_SECONDS)

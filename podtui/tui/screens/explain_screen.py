@@ -9,7 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from podtui.explain.explanation import explain_pod_field
-from podtui.explain.places import PodField, find_pod_field
+from podtui.explain.kind_texts import purpose
+from podtui.explain.places import PodField, find_field
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.views.explain import FIELD_COLUMNS, explanation_lines, field_row
 from podtui.tui.widgets.bars import Bar, Hints
@@ -67,7 +68,7 @@ class ExplainScreen(BackScreen):
 
     def _show(self, pod_field: PodField, cursor: str = "") -> None:
         self.pod_field = pod_field
-        self._explanation = explain_pod_field(pod_field)
+        self._explanation = explain_pod_field(pod_field, purpose)
         self.text.scroll_home(animate=False)
         self.fields.replace(map(field_row, self._explanation.fields))
         self.fields.display = bool(self._explanation.fields)
@@ -104,12 +105,13 @@ class ExplainScreen(BackScreen):
         key = self.fields.cursor_key
         if key and self._explanation.fields:
             self._before.append((self.pod_field, key))
-            self._show(find_pod_field(key))
+            self._show(find_field(key))
 
     def action_above(self) -> None:
         here = self.pod_field
         self._before.append((here, self.fields.cursor_key))
-        self._show(find_pod_field(".".join(here.path[:-1])), here.text)
+        above = here.path[:-1] if here.kind == "Pod" else (here.kind, *here.path[:-1])
+        self._show(find_field(".".join(above)), here.text)
 
     def action_back(self) -> None:
         if self.end_find():

@@ -10,9 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from podtui.api.discovery import EndpointSlice
+from podtui.api.local import Manifest
+from podtui.api.networking import Ingress, IngressClass
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.storage import StorageClass
-from podtui.api.v1 import Endpoints, Pod
+from podtui.api.v1 import ConfigMap, Endpoints, Namespace, Pod, Secret
+from podtui.tui.commands.fix import apply_fix
 from podtui.tui.commands.label_node import label_node, wanted_labels
 from podtui.tui.model.model import Changes
 from podtui.tui.model.objects import FollowedObjects
@@ -23,13 +26,15 @@ from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
-from podtui.why import Diagnosis
+from podtui.why import Diagnosis, Fix
+from podtui.why.documents import manifest_of
 from podtui.why.inventory import NOUNS, Noun
 from podtui.why.objects import diagnose_object, find_objects
 
 FOLLOWED: Final[tuple[type[Any], ...]] = (
     *(noun.struct for noun in NOUNS if noun.struct is not Pod),
-    Endpoints, EndpointSlice, StorageClass, Role, RoleBinding, ClusterRole, ClusterRoleBinding,
+    Endpoints, EndpointSlice, IngressClass, ConfigMap, Namespace, StorageClass,
+    Role, RoleBinding, ClusterRole, ClusterRoleBinding,
 )  # fmt: skip
 
 
@@ -38,6 +43,8 @@ class ObjectWhyScreen(BackScreen):
     again. Without a namespace, it is ``default``, or any other if there is no such object."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "apply", "Apply the fix", id="why.apply-object",
+                tooltip="Show the plan of the fix, then apply it to the file"),
         Binding("L", "label_node", "Label the node", id="why.label-node",
                 tooltip="Label the node, so that the pod fits its selector and affinity"),
     ]  # fmt: skip
@@ -46,15 +53,18 @@ class ObjectWhyScreen(BackScreen):
         border-title-color: $pane-title-focus; background: $background; }
     """
     AUTO_FOCUS = "#why-text"
-    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"why.label-node"})
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"why.apply-object", "why.label-node"})
 
     def __init__(self, noun: Noun, name: str, namespace: str = "") -> None:
         super().__init__()
         self._noun = noun
         self._name_ = name
         self._namespace_ = namespace
-        self._objects = FollowedObjects(FOLLOWED)
+        # Only the certificates of an Ingress need to be known.
+        more = (Secret,) if noun.struct is Ingress else ()
+        self._objects = FollowedObjects((*FOLLOWED, *more))
         self._diagnosis: Diagnosis | None = None
+        self._manifest: Manifest | None = None
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
@@ -82,12 +92,13 @@ class ObjectWhyScreen(BackScreen):
         inventory = inventory_of(self.session.model, self._objects.read, now)
         items = find_objects(inventory, self._noun, self._name_, self._namespace_)
         self._diagnosis = diagnose_object(inventory, items[0]) if items else None
+        self._manifest = manifest_of(inventory, items[0]) if items else None
         if self._diagnosis is None:
             self._header((), (Span("does not exist" if self._is_known else "…", "muted"),))
             view.show([])
         else:
             self._header(items, health_text(self._diagnosis, None))
-            shown = WhyView(self._diagnosis, None, now, readonly=self.session.readonly)
+            shown = WhyView(self._diagnosis, self._manifest, now, readonly=self.session.readonly)
             view.show(why_lines(shown, view.size.width - 1))
         self.refresh_bindings()
 
@@ -108,7 +119,28 @@ class ObjectWhyScreen(BackScreen):
             if not wanted_labels(self._diagnosis) or self.session.model.node is None:
                 return False
             return None if self.session.readonly else True
+        if action == "apply":
+            if self._fix is None:
+                return False
+            return None if self.session.readonly else True
         return super().check_action(action, parameters)
+
+    @property
+    def _fix(self) -> Fix | None:
+        """The fix that is shown, if it can be applied to a file."""
+        fixes = self._diagnosis.fixes if self._diagnosis is not None else ()
+        return fixes[0] if fixes and fixes[0].edits and self._manifest is not None else None
+
+    def action_apply(self) -> None:
+        """Ask with the plan of the fix, and write it into the file."""
+        fix, manifest = self._fix, self._manifest
+        if fix is None or manifest is None:
+            return
+
+        async def apply() -> None:
+            await apply_fix(self.session, manifest, fix)
+
+        self.session.start("Fix", apply)
 
     def action_label_node(self) -> None:
         labels, node = wanted_labels(self._diagnosis), self.session.model.node

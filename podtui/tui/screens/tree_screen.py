@@ -13,9 +13,12 @@ from textual.message import Message
 
 from podtui.api.discovery import EndpointSlice
 from podtui.api.local import Manifest
+from podtui.api.networking import Ingress, IngressClass
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
+    ConfigMap,
     Endpoints,
+    Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -51,8 +54,8 @@ from podtui.tui.widgets.table import Table
 from podtui.why.inventory import WORKLOADS, find_noun
 
 TREE_KINDS: Final[tuple[type[Any], ...]] = (
-    *WORKLOADS, Service, PersistentVolumeClaim, PersistentVolume, Endpoints, EndpointSlice,
-    StorageClass, ResourceQuota,
+    *WORKLOADS, Service, Ingress, PersistentVolumeClaim, PersistentVolume, Endpoints, EndpointSlice,
+    StorageClass, ResourceQuota, IngressClass, ConfigMap, Namespace,
 )  # fmt: skip
 """The kinds that the tree shows beside those of the model, and those that explain them."""
 _NOT_HERE = frozenset({"mark", "mark_range", "clear_marks", "sort_chosen"})

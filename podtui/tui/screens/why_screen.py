@@ -13,16 +13,21 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.batch import CronJob, Job
+from podtui.api.discovery import EndpointSlice
 from podtui.api.insight import InsightPart, InsightQuery
 from podtui.api.local import Manifest
 from podtui.api.pods import is_api_pod
 from podtui.api.storage import StorageClass
 from podtui.api.v1 import (
+    ConfigMap,
+    Endpoints,
+    Namespace,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     ReplicationController,
+    Service,
 )
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
@@ -56,12 +61,14 @@ from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
 from podtui.why.objects import explain_pod
 from podtui.why.trial import begin_trial
+from podtui.why.types import FINE
 
 AROUND_PODS: Final[tuple[type[Any], ...]] = (
     ReplicaSet, Deployment, StatefulSet, DaemonSet, ReplicationController, Job, CronJob,
-    PersistentVolumeClaim, PersistentVolume, StorageClass,
+    PersistentVolumeClaim, PersistentVolume, StorageClass, Service, EndpointSlice, Endpoints,
+    ConfigMap, Namespace,
 )  # fmt: skip
-"""The kinds of the owners and the storage of pods."""
+"""The kinds of the owners and the storage of pods, and of what they connect to."""
 LOG_LINES = 8
 LONGEST_LINE = 500
 """Bytes of a log line that are kept. The diagnosis runs at each change, and needs the beginning
@@ -204,7 +211,7 @@ class WhyScreen(ActingScreen, BackScreen):
     def _diagnose(self, facts: Facts | None, manifest: Manifest | None) -> Diagnosis | None:
         if facts is not None:
             diagnosis = diagnose(facts)
-            if not self._follow(facts.pod):
+            if not self._follow(facts.pod, diagnosis):
                 return diagnosis
             inventory = inventory_of(self.session.model, self._objects.read, facts.now)
             return explain_pod(inventory, facts.pod, diagnosis)
@@ -214,10 +221,12 @@ class WhyScreen(ActingScreen, BackScreen):
         # ready.
         return diagnose_waiting(manifest, self.session.model.node) or diagnose_manifest(manifest)
 
-    def _follow(self, pod: Pod) -> bool:
-        """Follow the owners and the claims of a pod, if it has any; return whether it has."""
+    def _follow(self, pod: Pod, diagnosis: Diagnosis) -> bool:
+        """Follow the owners and the claims of a pod, if it has any, and the Services that it names,
+        if it does not work; return whether they are followed."""
         has_claims = any(v.persistentVolumeClaim or v.ephemeral for v in pod.spec.volumes)
-        if not pod.metadata.ownerReferences and not has_claims:
+        is_well = diagnosis.kind in FINE and not self._follows
+        if not pod.metadata.ownerReferences and not has_claims and is_well:
             return False
         if not self._follows:
             self._follows = True

@@ -17,6 +17,7 @@ from msgspec import Struct
 from podtui.api.apps import ReplicaSet
 from podtui.api.batch import Job
 from podtui.api.local import Manifest, ManifestState
+from podtui.api.networking import Ingress
 from podtui.api.pods import is_sidecar
 from podtui.api.printing import ending
 from podtui.api.selectors import label_text
@@ -54,6 +55,7 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Kind
 from podtui.why.claims import claim_users
 from podtui.why.endpoints import selected_pods
+from podtui.why.ingresses import routes_of
 from podtui.why.inventory import WORKLOADS, Inventory, object_name
 from podtui.why.objects import diagnose_object
 
@@ -394,16 +396,22 @@ def _state(status: ContainerStatus | None) -> tuple[Family, str, float | None]:
 
 OWNERS: Final = "owners:"
 """The prefix of the keys of workloads, services, claims and what is below them."""
-_HEADS: Final[tuple[str, ...]] = ("workloads", "services", "claims")
+_HEADS: Final[Mapping[str, str]] = {
+    "workloads": "workload",
+    "services": "service",
+    "ingresses": "ingress",
+    "claims": "claim",
+}
+"""The items above the objects of the API, with what one object is called."""
 
 
 def owner_heads(counts: Sequence[int]) -> Iterator[Item]:
-    """Yield the items above workloads, services and claims; no item for none of them."""
-    for rank, (name, count) in enumerate(zip(_HEADS, counts, strict=True)):
+    """Yield the items above workloads, services, ingresses and claims; no item for none of them."""
+    for rank, ((name, noun), count) in enumerate(zip(_HEADS.items(), counts, strict=True)):
         if count:
             yield Item(
                 OWNERS + name, "", (step(3 + rank, name),), name, "heading",
-                detail=plural(count, name.removesuffix("s")), parent_of_others=True, folded=True,
+                detail=plural(count, noun, name), parent_of_others=True, folded=True,
             )  # fmt: skip
 
 
@@ -456,22 +464,34 @@ def branch_items(branch: Branch, parent: str, order: Order, now: float) -> Itera
         yield from _contents(pod, head)
 
 
-def owner_branches(inventory: Inventory) -> tuple[list[Branch], list[Branch], list[Branch]]:
-    """Return the workloads that no other owns, the Services with their pods, and the claims with
-    their volumes and pods."""
+def owner_branches(inventory: Inventory) -> tuple[list[Branch], ...]:
+    """Return the workloads that no other owns, the Services with their pods, the Ingresses with
+    their Services, and the claims with their volumes and pods."""
     workloads = [
         _workload_branch(inventory, item)
         for kind in WORKLOADS
         for item in inventory.list(kind)
         if inventory.owner(item) is None
     ]
-    services = [
-        Branch(item, diagnose_object(inventory, item), label_text(item.spec.selector),
-               pods=tuple(selected_pods(inventory, item)))
-        for item in inventory.list(Service)
-    ]  # fmt: skip
+    services = [_service_branch(inventory, item) for item in inventory.list(Service)]
+    ingresses = [_ingress_branch(inventory, item) for item in inventory.list(Ingress)]
     claims = [_claim_branch(inventory, item) for item in inventory.list(PersistentVolumeClaim)]
-    return workloads, services, claims
+    return workloads, services, ingresses, claims
+
+
+def _service_branch(inventory: Inventory, item: Service) -> Branch:
+    pods = tuple(selected_pods(inventory, item))
+    diagnosis = diagnose_object(inventory, item)
+    return Branch(item, diagnosis, label_text(item.spec.selector), pods=pods)
+
+
+def _ingress_branch(inventory: Inventory, item: Ingress) -> Branch:
+    routes = routes_of(inventory, item)
+    services = {r.service.metadata.name: r.service for r in routes if r.service is not None}
+    children = tuple(_service_branch(inventory, service) for service in services.values())
+    diagnosis = diagnose_object(inventory, item)
+    shown = ", ".join(route.shown for route in routes)
+    return Branch(item, diagnosis, diagnosis.brief or shown, children)
 
 
 def _workload_branch(inventory: Inventory, item: Any) -> Branch:
@@ -811,6 +831,7 @@ class TreeView:
         roots = (
             sum(inventory.owner(item) is None for item in items),
             len(inventory.list(Service)),
+            len(inventory.list(Ingress)),
             len(inventory.list(PersistentVolumeClaim)),
         )
         heads = list(owner_heads(roots))

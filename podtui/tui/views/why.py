@@ -327,7 +327,7 @@ def inventory_of(
 ) -> Inventory:
     """Return the objects that the screen has: those of the model, and those of other kinds that
     ``read`` returns. Logs are not read."""
-    own = {Pod: model.pods, Node: model.nodes, Event: model.events}
+    own = {Pod: model.pods, Node: model.nodes, Event: model.events, Manifest: model.manifests}
     nodes = by_node(model.pods.values())
     return Inventory(
         read=lambda kind: own[kind].values() if kind in own else read(kind),

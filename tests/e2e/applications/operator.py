@@ -12,7 +12,7 @@ IMAGE = "busybox:1.36"
 
 @kopf.on.startup()
 def connect(**_: Any) -> None:
-    kubernetes.config.load_kube_config()
+    kubernetes.config.load_config()
 
 
 @kopf.on.create("v1", "configmaps", labels={"site": kopf.PRESENT})

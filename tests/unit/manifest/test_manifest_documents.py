@@ -77,7 +77,6 @@ def test_all_pods_of_a_file_run_beside_objects_of_all_kinds() -> None:
     result = read(CONFIG, pod_text(), pod_text("two"), SERVICE, "hello\n")
     assert made(result) == ["web-n1", "two-n1", "c", "web"]
     assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
-        ("NotEnforced", Severity.WARNING, 25),
         ("FurtherDocument", Severity.WARNING, 29),
     ]
 

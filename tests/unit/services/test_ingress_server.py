@@ -8,23 +8,16 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 import aiohttp
 import pytest
 from aiohttp import web
 from cryptography import x509
+from ingress_certificates import certificate
 from service_world import LOOPBACK, LoopbackDialer, closed_port, tcp_server, until
 
 from podtui.api.v1 import ServicePort
 from podtui.clock import SystemClock
-from podtui.pki.certificates import (
-    key_pem,
-    make_authority,
-    make_key,
-    make_server_certificate,
-    pem,
-)
 from podtui.services import ingress_server
 from podtui.services.backends import Backend
 from podtui.services.ingress_rules import Certificate, PathRule, RouteTable, Target
@@ -39,13 +32,6 @@ def target(name: str = "web", **changes: object) -> Target:
 
 def table(item: Target, host: str = "") -> RouteTable:
     return RouteTable({host: (PathRule("/", is_exact=False, target=item),)}, None, ())
-
-
-def certificate(name: str) -> tuple[bytes, bytes]:
-    now, authority_key, key = datetime.now(UTC), make_key(), make_key()
-    authority = make_authority(authority_key, now)
-    made = make_server_certificate(authority, authority_key, key, (name,), now, name)
-    return pem(made), key_pem(key)
 
 
 @asynccontextmanager
@@ -197,6 +183,33 @@ async def test_a_websocket(client: aiohttp.ClientSession) -> None:
                 assert await chat.receive_str() == f"<{text}>"
             assert dialer.open == 1
         await until(lambda: dialer.open == 0)
+
+
+async def test_an_upgrade_to_http_2_is_not_passed_on(client: aiohttp.ClientSession) -> None:
+    names = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "x"}
+    async with (
+        pod(shown) as backend,
+        ingress(backend) as (_, url),
+        client.post(f"http://{url}/", data=b"body", headers=names) as response,
+    ):
+        answer = await response.json()
+    assert answer["body"] == "body"
+    assert not {"upgrade", "http2-settings"} & answer["headers"].keys()
+
+
+async def test_a_pod_that_switches_the_protocol_unasked(client: aiohttp.ClientSession) -> None:
+    async def switch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")
+        writer.close()
+
+    async with (
+        tcp_server(switch) as backend,
+        ingress(backend) as (_, url),
+        client.get(f"http://{url}/") as response,
+    ):
+        assert response.status == 502
+        assert "switched to another protocol" in await response.text()
 
 
 async def test_why_no_pod_answers(client: aiohttp.ClientSession) -> None:

@@ -24,7 +24,7 @@ from podtui.clock import SystemClock
 from podtui.services import proxies
 from podtui.services.backends import Backend
 from podtui.services.balancing import Balancer
-from podtui.services.proxies import TcpProxy, UdpProxy, is_allowed, listening_socket
+from podtui.services.proxies import Slots, TcpProxy, UdpProxy, is_allowed, listening_socket
 
 
 def balancer(*backends: Backend, affinity: int = 0) -> Balancer:
@@ -33,7 +33,10 @@ def balancer(*backends: Backend, affinity: int = 0) -> Balancer:
 
 @asynccontextmanager
 async def tcp_proxy(
-    *backends: Backend, dialer: LoopbackDialer | None = None, max_connections: int = 512
+    *backends: Backend,
+    dialer: LoopbackDialer | None = None,
+    slots: Slots | None = None,
+    max_connections: int = 512,
 ) -> AsyncGenerator[tuple[TcpProxy, int]]:
     listener = listening_socket("TCP", LOOPBACK, 0)
     port = listener.getsockname()[1]
@@ -42,6 +45,7 @@ async def tcp_proxy(
         balancer(*backends),
         dialer or LoopbackDialer(),
         SystemClock(),
+        slots or Slots(),
         max_connections=max_connections,
     )
     async with asyncio.TaskGroup() as group:
@@ -108,7 +112,7 @@ async def test_a_connection_survives_the_removal_of_its_endpoint_and_of_the_list
     listener = listening_socket("TCP", LOOPBACK, 0)
     port = listener.getsockname()[1]
     async with tcp_server(lines) as backend, asyncio.TaskGroup() as group:
-        proxy = TcpProxy(listener, balancer(backend), LoopbackDialer(), SystemClock())
+        proxy = TcpProxy(listener, balancer(backend), LoopbackDialer(), SystemClock(), Slots())
         task = group.create_task(proxy.run(group))
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         writer.write(b"1\n")
@@ -177,6 +181,24 @@ async def test_more_connections_wait_until_others_end() -> None:
             assert await waiting == b"<third>"
 
 
+async def test_the_number_of_connections_of_all_ports_is_limited() -> None:
+    slots = Slots(1)
+    async with (
+        tcp_server(echo) as backend,
+        tcp_proxy(backend, slots=slots) as (proxy, port),
+        tcp_proxy(backend, slots=slots) as (_, other),
+    ):
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        await until(lambda: proxy.open == 1)
+        with pytest.raises(ConnectionResetError):
+            await exchange(other, b"x")
+        writer.write_eof()
+        assert await reader.read() == b"<>"
+        writer.close()
+        await until(lambda: proxy.open == 0)
+        assert await exchange(other, b"x") == b"<x>"
+
+
 def test_a_port_in_use_is_an_error() -> None:
     with listening_socket("TCP", LOOPBACK, 0) as sock, pytest.raises(OSError, match="in use"):
         listening_socket("TCP", LOOPBACK, sock.getsockname()[1])
@@ -226,7 +248,7 @@ async def udp_server(name: bytes) -> AsyncGenerator[Backend]:
 async def udp_proxy(*backends: Backend) -> AsyncGenerator[tuple[UdpProxy, int]]:
     sock = listening_socket("UDP", LOOPBACK, 0)
     port = sock.getsockname()[1]
-    proxy = UdpProxy(sock, balancer(*backends), LoopbackDialer(), SystemClock())
+    proxy = UdpProxy(sock, balancer(*backends), LoopbackDialer(), SystemClock(), Slots())
     async with asyncio.TaskGroup() as group:
         task = group.create_task(proxy.run(group))
         yield proxy, port
@@ -263,15 +285,15 @@ async def test_datagrams_and_their_answers() -> None:
 
 async def test_a_flow_keeps_its_backend_until_that_is_gone() -> None:
     async with (
-        udp_server(b"a") as one,
-        udp_server(b"b") as two,
-        udp_proxy(one, two) as (proxy, port),
+        udp_server(b"a") as first,
+        udp_server(b"b") as second,
+        udp_proxy(first, second) as (proxy, port),
         udp_client(port) as client,
     ):
         name = (await ask(client, b""))[:1]
         for _ in range(20):
             assert await ask(client, b"x") == name + b"x"
-        rest = two if name == b"a" else one
+        rest = second if name == b"a" else first
         proxy.balancer.port = backends_port(rest)
         assert await ask(client, b"") == (b"b" if name == b"a" else b"a")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from controller_store import ControllerStore, RecordedEvents
-from service_world import LOOPBACK, LoopbackDialer, tcp_server
+from service_world import LOOPBACK, LoopbackDialer, free_port, tcp_server
 
 from podtui.api.discovery import Endpoint, EndpointPort, EndpointSlice
 from podtui.api.urls import PUBLISHED, published_ports
@@ -89,12 +89,6 @@ async def services(machine: str = "test") -> AsyncGenerator[World]:
         await asyncio.sleep(0)
         yield World(store, ports, events)
         task.cancel()
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind((LOOPBACK, 0))
-        return sock.getsockname()[1]
 
 
 async def named(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -24,6 +24,8 @@ from podtui.why.report import Report, render_json, render_text
         ("deployments.apps", "Deployment"),
         ("deployments.v1.apps", "Deployment"),
         ("svc", "Service"),
+        ("ingresses.networking.k8s.io", "Ingress"),
+        ("ingresses.v1.networking.k8s.io", "Ingress"),
         ("po", "Pod"),
         ("cj", "CronJob"),
         ("pvc", "PersistentVolumeClaim"),

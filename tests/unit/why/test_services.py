@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs, to_builtins
 from why_objects import crashing_pod, event, inventory, make, ready_pod, starting_pod, template
 
+from podtui.api.names import MANIFEST_PATH
 from podtui.api.rbac import Role
-from podtui.why import Diagnosis, Kind
+from podtui.api.urls import PUBLISHED
+from podtui.manifest.diagnose import read_manifest
+from podtui.why import Diagnosis, Kind, apply_edits
 from podtui.why.objects import diagnose_object
 
 WEB = {"app": "web"}
@@ -48,6 +52,13 @@ def test_a_misspelt_label_is_similar() -> None:
     diagnosis = why(service({"ap": "web"}), ready_pod("web-1", labels=WEB))
     assert diagnosis.sentences == (
         "The most similar pod is web-1: it lacks ap=web (it has app=web).",
+    )
+
+
+def test_a_misspelt_value_is_nearer_than_another_one() -> None:
+    pods = [ready_pod("redis-1", labels={"app": "redis"}), ready_pod("web-1", labels=WEB)]
+    assert why(service({"app": "wbe"}), *pods).sentences == (
+        "The most similar pod is web-1: it lacks app=wbe (it has app=web).",
     )
 
 
@@ -124,6 +135,87 @@ def test_a_service_without_selector_needs_endpoints_by_hand() -> None:
 def test_pods_of_an_absent_node_are_no_endpoints() -> None:
     diagnosis = why(service(), ready_pod("web-1", labels=WEB), make("Node", "other"))
     assert diagnosis.cause == "NodeAbsent"
+
+
+def test_the_selector_that_would_match_is_a_command() -> None:
+    diagnosis = why(service({"ap": "web"}), ready_pod("web-1", labels=WEB))
+    assert diagnosis.advice == (
+        "If that pod is meant: kubectl patch service web -n default --type=merge -p"
+        """ '{"spec":{"selector":{"ap":null,"app":"web"}}}'"""
+    )
+
+
+def from_folder(text: str, item: Any) -> tuple[Any, Any]:
+    """Return a Service with the manifest that states it, read as the agent does."""
+    reading = read_manifest("/pods/web.yaml", text.encode(), node_name="n1")
+    status = {"state": "Accepted", "objects": [to_builtins(each) for each in reading.items]}
+    manifest = make("Manifest", "web.yaml", spec={"path": "/pods/web.yaml", "text": text},
+                    status=status)  # fmt: skip
+    meta = structs.replace(item.metadata, annotations={MANIFEST_PATH: "/pods/web.yaml"})
+    return structs.replace(item, metadata=meta), manifest
+
+
+def test_a_service_of_the_folder_gets_a_fix_for_its_file() -> None:
+    text = "\n".join(
+        (
+            "apiVersion: v1",
+            "kind: Service",
+            "metadata: {name: web}",
+            "spec:",
+            "  selector:",
+            "    app: wbe  # not web",
+            "  ports: [{port: 80}]",
+        )
+    )
+    item, manifest = from_folder(text, service({"app": "wbe"}))
+    diagnosis = why(item, manifest, ready_pod("web-1", labels=WEB))
+    assert (diagnosis.field, diagnosis.position) == ("spec.selector", (5, 3))
+    assert "app: web  # not web" in apply_edits(text, diagnosis.fixes[0].edits)
+    assert "kubectl patch" not in diagnosis.advice
+
+
+def test_the_port_that_is_meant_is_a_command() -> None:
+    item = service(ports=[{"port": 80, "targetPort": "htttp"}])
+    diagnosis = why(item, with_port(name="http", containerPort=80))
+    assert """'[{"op":"replace","path":"/spec/ports/0/targetPort","value":"http"}]'""" in (
+        diagnosis.advice
+    )
+
+
+def test_a_number_with_another_protocol_is_a_remark() -> None:
+    item = service(ports=[{"port": 53, "targetPort": 53, "protocol": "UDP"}])
+    diagnosis = why(item, with_port(containerPort=53))
+    assert diagnosis.sentences[0].startswith("Its pods declare the port 53 with TCP, not UDP")
+
+
+def test_a_load_balancer_without_address_waits() -> None:
+    item = service(type="LoadBalancer", ports=[{"port": 80, "nodePort": 30080}])
+    diagnosis = why(item, ready_pod("web-1", labels=WEB))
+    assert (diagnosis.cause, diagnosis.kind) == ("LoadBalancerPending", Kind.WAIT)
+    assert "30080" in diagnosis.sentences[0]
+    status = {"loadBalancer": {"ingress": [{"ip": "127.96.0.5"}]}}
+    made = make("Service", "web", spec={"selector": WEB, "ports": [{"port": 80}],
+                                        "type": "LoadBalancer"}, status=status)  # fmt: skip
+    assert why(made, ready_pod("web-1", labels=WEB)).kind is Kind.NONE
+
+
+def test_a_port_that_another_program_uses() -> None:
+    item = service(type="NodePort", ports=[{"port": 80, "nodePort": 30080}])
+    warned = event(item, "NodePortInUse", "127.0.0.1:30080/TCP: address already in use")
+    diagnosis = why(item, ready_pod("web-1", labels=WEB), warned)
+    assert (diagnosis.cause, diagnosis.kind) == ("NodePortInUse", Kind.FAILURE)
+    assert "address already in use" in diagnosis.evidence[0].text
+    # The event stays for an hour after the port is free again.
+    meta = structs.replace(item.metadata, annotations={PUBLISHED: "127.0.0.1:30080/TCP"})
+    published = structs.replace(item, metadata=meta)
+    assert why(published, ready_pod("web-1", labels=WEB), warned).kind is Kind.NONE
+
+
+def test_other_warnings_are_evidence() -> None:
+    item = service()
+    warned = event(item, "Odd", "something")
+    diagnosis = why(item, ready_pod("web-1", labels=WEB), warned)
+    assert (diagnosis.kind, diagnosis.evidence[0].text) == (Kind.NONE, "Odd: something")
 
 
 # --- autoscalers

@@ -14,7 +14,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.client.any_kind import ServedKind
 from podtui.errors import UsageError
-from podtui.explain.places import find_pod_field
+from podtui.explain.places import find_field
 from podtui.tui.commands.agent_supervisor import AgentSupervisor
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
@@ -31,6 +31,7 @@ from podtui.tui.screens.main.screen_memory import (
     layout_of,
     recalled_view,
 )
+from podtui.tui.screens.map_screen import MapScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.objects.kind_screen import KindScreen
@@ -52,7 +53,7 @@ from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
-from podtui.why.inventory import find_noun, nearest_noun
+from podtui.why.inventory import find_noun, nearest_noun, with_long_kind
 
 SAVE_DELAY_SECONDS: Final = 1.0
 """Seconds after a change of sizes or columns until it is saved."""
@@ -584,9 +585,9 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._host.run_command(own)
 
     def action_explain(self, field: str = "") -> None:
-        """Show the documentation of a manifest field, by default of the Pod itself."""
+        """Show the documentation of a field of any kind, by default of the Pod itself."""
         try:
-            self.session.push(ExplainScreen(find_pod_field(field)))
+            self.session.push(ExplainScreen(find_field(with_long_kind(field))))
         except UsageError as error:
             self.notify(clean(str(error)), title="Explain", severity="warning", markup=False)
 
@@ -620,6 +621,10 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.notify(clean(str(error)), title="Filter", severity="warning", markup=False)
         else:
             self.session.push(TreeScreen(wanted, self.pods.table.cursor_key))
+
+    def action_map(self, text: str = "") -> None:
+        """Open the list of who connects to whom, filtered by ``text``."""
+        self.session.push(MapScreen(text))
 
     def action_open(self, tab: str) -> None:
         pod, manifest = self.pods.pod, self.pods.manifest

@@ -13,6 +13,8 @@ from podtui.client.any_kind import ServedKind
 from podtui.tui.commands.object_actions import OBJECT_ACTIONS, run_action
 from podtui.tui.commands.objects import object_label
 from podtui.tui.screens.live_screen import BackScreen
+from podtui.tui.screens.object_why_screen import ObjectWhyScreen
+from podtui.why.inventory import find_noun
 
 
 class ObjectsScreen(BackScreen):
@@ -24,6 +26,8 @@ class ObjectsScreen(BackScreen):
                     tooltip=action.help)
             for action in OBJECT_ACTIONS.values()
         ),
+        Binding("X", "why", "Why", id="object.why",
+                tooltip="Why the object is not as desired, and how to fix it"),
         Binding("u", "app.undo", "Undo", show=False, id="object.undo",
                 tooltip="Undo the last change of an object, or the last delete"),
     ]  # fmt: skip
@@ -43,12 +47,14 @@ class ObjectsScreen(BackScreen):
         if action == "object":
             if not OBJECT_ACTIONS[str(parameters[0])].applies(self.kind):
                 return False
-            if self.session.readonly:
+            if self.session.readonly and OBJECT_ACTIONS[str(parameters[0])].writes:
                 return None  # disabled: the app refuses its key
+        if action == "why":
+            return find_noun(self.kind.qualified_name) is not None
         return super().check_action(action, parameters)
 
     def has_target(self, action: str) -> bool:
-        if parse(action)[1] == "object":
+        if parse(action)[1] in ("object", "why"):
             return bool(self.chosen_objects())
         return super().has_target(action)
 
@@ -58,6 +64,12 @@ class ObjectsScreen(BackScreen):
         if len(metas) == 1:
             return object_label(self.kind, metas[0])
         return f"{len(metas)} {self.kind.plural}" if metas else super().menu_title
+
+    def action_why(self) -> None:
+        """Explain the object."""
+        noun, metas = find_noun(self.kind.qualified_name), self.chosen_objects()
+        if noun is not None and metas:
+            self.session.push(ObjectWhyScreen(noun, metas[0].name, metas[0].namespace))
 
     def action_object(self, name: str) -> None:
         """Run one of `OBJECT_ACTIONS` on the selection."""

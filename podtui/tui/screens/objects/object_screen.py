@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,12 +13,17 @@ from textual.containers import Container, Vertical
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher
 
+from podtui.api.discovery import EndpointSlice
+from podtui.api.lenient import lenient_convert
 from podtui.api.names import MANIFEST_PATH
-from podtui.api.v1 import Event, ObjectMeta, Pod
+from podtui.api.networking import Ingress
+from podtui.api.v1 import Endpoints, Event, ObjectMeta, Pod, Service
 from podtui.client.any_kind import AnyObject, ServedKind
 from podtui.client.protocol import Delta, Lost, Removed, Synced
 from podtui.tui.commands.objects import object_label, roll_back
+from podtui.tui.commands.open_url import show_url
 from podtui.tui.model.model import Changes, pod_key
+from podtui.tui.model.objects import FollowedObjects
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.objects.acting import ObjectsScreen
@@ -28,6 +33,13 @@ from podtui.tui.screens.tabbed_screen import TabbedScreen
 from podtui.tui.screens.text_screens import EventScreen
 from podtui.tui.views.events import EVENT_COLUMNS, event_row
 from podtui.tui.views.objects.content import DATA_COLUMNS, Entry, data_row, entries, object_yaml
+from podtui.tui.views.objects.network import (
+    NETWORK_COLUMNS,
+    NETWORK_KINDS,
+    NetworkEntry,
+    network_entries,
+    network_rows,
+)
 from podtui.tui.views.objects.workloads import (
     BETWEEN,
     HISTORIES,
@@ -43,6 +55,7 @@ from podtui.tui.views.objects.workloads import (
     rollout_lines,
 )
 from podtui.tui.views.pods.rows import CLUSTER_COLUMNS, POD_COLUMNS, pod_row
+from podtui.tui.views.why import inventory_of
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.prompt import Prompt
@@ -58,7 +71,10 @@ OBJECT_TABS: Final = {
     "logs": "Logs",
     "yaml": "YAML",
     "data": "Data",
+    "network": "Network",
 }
+AROUND_NETWORK: Final[tuple[type[Any], ...]] = (Service, EndpointSlice, Endpoints)
+"""The kinds that tell how a Service or an Ingress is reached, beside the pods."""
 _WITH_DATA: Final = frozenset({"configmaps", "secrets"})
 
 
@@ -73,6 +89,8 @@ def tabs_of(kind: ServedKind) -> list[str]:
         tabs.append("rollout")
     if kind.qualified_name in _WITH_DATA:
         tabs.append("data")
+    if kind.qualified_name in NETWORK_KINDS:
+        tabs.append("network")
     return [tab for tab in OBJECT_TABS if tab in tabs]
 
 
@@ -84,6 +102,15 @@ class DataTable(Table):
                 tooltip="Show or hide the value of the selected key"),
         Binding("c", "screen.copy_value", "Copy value", id="object.copy-value",
                 tooltip="Copy the decoded value of the selected key"),
+    ]  # fmt: skip
+
+
+class NetworkTable(Table):
+    """The URLs, names, ports and endpoints of a Service or an Ingress."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", key_display="enter", id="object.open-network",
+                tooltip="Open the URL in a browser, or the pod of the endpoint"),
     ]  # fmt: skip
 
 
@@ -101,6 +128,8 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
                 tooltip="The live object, without the values of a Secret"),
         Binding("6", "tab('data')", "Data", show=False, id="object.data",
                 tooltip="Keys and values of a ConfigMap or a Secret"),
+        Binding("7", "tab('network')", "Network", show=False, id="object.network",
+                tooltip="URLs, names, ports and endpoints of a Service or an Ingress"),
         Binding("b", "roll_back", "Roll back", id="object.rollback",
                 tooltip="Roll back to the selected revision"),
         Binding("o", "owner", "Owner", id="object.owner",
@@ -131,14 +160,20 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
     AUTO_FOCUS = ""
     TABS: ClassVar[Mapping[str, str]] = OBJECT_TABS
     FIRST_HINTS: ClassVar[frozenset[str]] = frozenset(
-        {"object.rollback", "object.reveal", "object.copy-value"}
+        {
+            "object.rollback",
+            "object.reveal",
+            "object.copy-value",
+            "object.open-url",
+            "object.forward",
+        }
     )
 
     def __init__(self, kind: ServedKind, meta: ObjectMeta) -> None:
         super().__init__(kind)
         self.meta = meta
         self._tabs = tabs_of(kind)
-        self.tab = "data" if "data" in self._tabs else self._tabs[0]
+        self.tab = next((tab for tab in ("data", "network") if tab in self._tabs), self._tabs[0])
         self.item: AnyObject | None = None
         """The object, or its last known state after its removal; None until the first answer."""
         self._is_gone = False
@@ -149,6 +184,8 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
         self._revisions: dict[str, Revision] = {}
         self._entries: dict[str, Entry] = {}
         self._revealed: set[str] = set()
+        self._network: dict[str, NetworkEntry] = {}
+        self._around = FollowedObjects(AROUND_NETWORK if "network" in self._tabs else ())
         self._logged: tuple[str, ...] = ()
         self._yaml_of: AnyObject | None = None
 
@@ -175,6 +212,8 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
         self.yaml_view = TextView(id="yaml")
         self.data_table = DataTable(DATA_COLUMNS, sort="key", id="data")
         self.data_table.empty = ((Span("No data.", "soft"),),)
+        self.network_table = NetworkTable(NETWORK_COLUMNS, sort="what", id="network")
+        self.network_table.empty = ((Span("…", "muted"),),)
         with Container(id="content"), ContentSwitcher(initial=self.tab):
             for widget in (
                 self.pods_table,
@@ -183,6 +222,7 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
                 self.logs,
                 self.yaml_view,
                 self.data_table,
+                self.network_table,
             ):
                 yield widget if widget is self.logs else widget.add_class("part")
         yield Hints()
@@ -196,6 +236,9 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
         kind = self.session.model.kind_named(name)
         if kind is not None:
             self._watch("owned", client.follow_objects(kind, meta.namespace), self._take_owned)
+        if self._around.kinds:
+            follow = partial(self._around.run, client, self._update)
+            self.run_worker(follow, name="follow the network", group="network")
         self.action_tab(self.tab)
 
     def _watch(
@@ -245,7 +288,7 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
         self.call_after_refresh(self._update)
 
     def _tick(self, now: float) -> None:
-        for table in (self.pods_table, self.events_table, self.revision_table):
+        for table in (self.pods_table, self.events_table, self.revision_table, self.network_table):
             table.tick(now)
         self.logs.publish(None)
 
@@ -279,6 +322,8 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
         if "data" in self._tabs:
             self._entries = {entry.key: entry for entry in entries(item)}
             self._show_data()
+        if "network" in self._tabs:
+            self._show_network(item)
         if self.tab == "yaml" and item is not self._yaml_of:
             self._yaml_of = item
             self.yaml_view.load(object_yaml(item), language="yaml")
@@ -373,6 +418,8 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
             self.action_roll_back()
         elif message.table is self.data_table and key in self._entries:
             self.session.push(ValueScreen(self._entries[key]))
+        elif message.table is self.network_table and key in self._network:
+            self._open_network(self._network[key])
 
     def action_roll_back(self) -> None:
         """Roll back to the revision under the cursor."""
@@ -393,6 +440,22 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
         elif owner is not None:
             self.notify(f"The kind {clean(owner.kind)} is not served.", severity="warning",
                         markup=False)  # fmt: skip
+
+    # --- network
+
+    def _show_network(self, item: AnyObject) -> None:
+        session = self.session
+        inventory = inventory_of(session.model, self._around.read, session.now())
+        kind = Ingress if self.kind.kind == "Ingress" else Service
+        rows = network_rows(network_entries(inventory, lenient_convert(item.content, kind)))
+        self._network = {key: entry for key, (entry, _) in rows.items()}
+        self.network_table.replace(row for _, row in rows.values())
+
+    def _open_network(self, entry: NetworkEntry) -> None:
+        if entry.url:
+            show_url(self.session, entry.url)
+        elif entry.pod in self.session.model.pods:
+            self.session.push(PodScreen(entry.pod, "overview"))
 
     # --- data
 

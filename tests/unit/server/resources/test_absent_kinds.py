@@ -1,4 +1,4 @@
-"""Kinds without objects, and the Service of the API."""
+"""Kinds without objects."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import pytest
 from served import Served, put_records
 
 from podtui.server.resources.definitions import ABSENT
-from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.resource import AnyResource
 
 pytestmark = pytest.mark.virtual_time
-SERVICES = "/api/v1/namespaces/default/services"
 WRITABLE = "'kubectl api-resources' lists what podtui serves"
 
 
@@ -68,50 +66,3 @@ async def test_an_unknown_resource_gets_what_is_served(http: aiohttp.ClientSessi
     for path in ("/nosuch", "/api/v1/namespaces/default/pods/web/scale"):
         status = await send(http, "GET", path, 404)
         assert status["message"] == "the server could not find the requested resource"
-
-
-async def test_the_service_of_the_api_is_an_ordinary_object(
-    served: Served, http: aiohttp.ClientSession
-) -> None:
-    await put_records(served.store)
-    await publish_service(served.store, 6443)
-    service = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
-    assert (service["kind"], service["apiVersion"]) == ("Service", "v1")
-    [port] = service["spec"]["ports"]
-    assert port == {"name": "https", "port": 6443, "protocol": "TCP", "targetPort": 6443}
-    listed = await send(http, "GET", "/api/v1/services?labelSelector=component=apiserver", 200)
-    assert [one["metadata"]["name"] for one in listed["items"]] == ["kubernetes"]
-    service["metadata"]["labels"]["mine"] = "yes"
-    changed = await send(http, "PUT", f"{SERVICES}/kubernetes", 200, service)
-    assert changed["spec"] == service["spec"]
-    await publish_service(served.store, 6443)
-    kept = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
-    assert kept["metadata"]["labels"]["mine"] == "yes"
-    await send(http, "DELETE", f"{SERVICES}/kubernetes", 200)
-    await send(http, "GET", f"{SERVICES}/kubernetes", 404)
-
-
-async def test_the_service_keeps_its_identity_and_follows_the_port(
-    served: Served, http: aiohttp.ClientSession
-) -> None:
-    await publish_service(served.store, 6443)
-    first = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
-    await publish_service(served.store, 6443)
-    assert await send(http, "GET", f"{SERVICES}/kubernetes", 200) == first
-    await publish_service(served.store, 7443)
-    second = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
-    assert second["metadata"]["uid"] == first["metadata"]["uid"]
-    assert second["spec"]["ports"][0]["port"] == 7443
-    await publish_service(served.store, 0)
-    await send(http, "GET", f"{SERVICES}/kubernetes", 404)
-
-
-async def test_services_as_a_table(served: Served, http: aiohttp.ClientSession) -> None:
-    await publish_service(served.store, 6443)
-    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-    async with http.get(SERVICES, headers=accept) as response:
-        table = await response.json()
-    [row] = table["rows"]
-    cells = row["cells"]
-    assert cells[:5] == ["kubernetes", "ClusterIP", "None", "<none>", "6443/TCP"]
-    assert len(cells) == len(table["columnDefinitions"])

@@ -13,11 +13,12 @@ import pytest
 
 from podtui.api import fields
 from podtui.api.v1 import ObjectMeta, Struct
+from podtui.explain.kind_texts import texts
 from podtui.server.resources import definitions
 from podtui.server.resources.resource import AnyResource, Resource
 from podtui.server.schema import catalog, openapi, openapi_v2
 from podtui.server.schema.catalog import GroupVersion
-from podtui.server.schema.openapi_schemas import REFERENCE, texts
+from podtui.server.schema.openapi_schemas import REFERENCE
 
 DOCUMENTS = openapi.documents("0.0.test")
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

@@ -12,8 +12,9 @@ from tui_scene import FakeClient, node, pod, status, usage
 
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.v1 import Event, Node, Pod
+from podtui.client.any_kind import ServedKind
 from podtui.client.protocol import CLUSTER, LOCAL, Delta, Lost, Server, Synced
-from podtui.errors import PodtuiError
+from podtui.errors import ApiError, PodtuiError
 from podtui.tui.model.follower import ApiFollower
 from podtui.tui.model.model import LinkState, Model
 
@@ -78,6 +79,24 @@ async def test_deltas_and_usage_reach_the_model_and_are_reported() -> None:
         assert model.usage
         assert model.contact_at == NOW
         assert changes.count(LinkState.CONNECTED) == 5, "four lists and the usage"
+
+
+@pytest.mark.parametrize(("code", "attempts"), [(429, 2), (503, 2), (403, 1), (404, 1)])
+async def test_the_kinds_are_read_again_if_the_server_is_busy(code: int, attempts: int) -> None:
+    class Busy(Source):
+        reads = 0
+
+        async def kinds(self) -> tuple[ServedKind, ...]:
+            self.reads += 1
+            if self.reads == 1:
+                raise ApiError(code, "Busy", "try again")
+            return await super().kinds()
+
+    client, model = Busy(), Model()
+    client.fill((), (), (), (node(),))
+    async with following(client, model):
+        await asyncio.sleep(5)
+    assert client.reads == attempts
 
 
 async def test_a_failed_watch_is_reported_as_lost_and_repeated() -> None:

@@ -1,0 +1,99 @@
+"""Services on the screen: how they are reached, who connects to them, and why one does not work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from service_scene import with_services
+from textual.pilot import Pilot
+from tui_app import bar_text, notified, running, screen_text, wait_for
+
+from podtui.tui.app import PodtuiApp
+from podtui.tui.screens.map_screen import MapScreen
+from podtui.tui.screens.object_why_screen import ObjectWhyScreen
+from podtui.tui.screens.objects.object_screen import ObjectScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+
+URL = "http://127.0.0.1:30080/"
+
+
+@asynccontextmanager
+async def open_service(
+    size: tuple[int, int] = (120, 36), **more: Any
+) -> AsyncIterator[tuple[PodtuiApp, Pilot[Any], ObjectScreen]]:
+    async with running(with_services(), size=size, **more) as (app, pilot):
+        await wait_for(pilot, lambda: len(app.model.pods) == 2 and app.model.kinds, "the objects")
+        app.run_command("svc")
+        await wait_for(pilot, lambda: "10.96.41.7" in screen_text(app), "the list")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, ObjectScreen), "the Service")
+        screen = app.screen
+        assert isinstance(screen, ObjectScreen)
+        await wait_for(pilot, lambda: "10.244.0.2:8080" in screen_text(app), "its endpoints")
+        yield app, pilot, screen
+
+
+async def test_a_url_is_opened_where_a_browser_can_be_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    for name in ("SSH_CONNECTION", "SSH_TTY"):
+        monkeypatch.delenv(name, raising=False)
+    async with open_service() as (app, pilot, _):
+        monkeypatch.setattr(app, "open_url", opened.append)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: opened == [URL], "the browser")
+        assert app.clipboard == URL
+
+
+async def test_over_ssh_the_port_to_forward_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
+    async with open_service() as (app, pilot, _):
+        monkeypatch.setattr(app, "open_url", opened.append)
+        await pilot.press("enter")
+        await notified(app, pilot, "ssh -L 30080:127.0.0.1:30080")
+        assert opened == []
+
+
+async def test_rows_are_copied_and_endpoints_open_their_pod() -> None:
+    async with open_service() as (app, pilot, screen):
+        await pilot.press("down", "c")
+        assert app.clipboard == "web.default.svc.cluster.local"
+        await pilot.press("end", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
+        assert "web-2" in bar_text(app, "header")
+        assert screen.tab == "network"
+
+
+async def test_a_service_is_explained_by_a_key() -> None:
+    async with open_service() as (app, pilot, _):
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, ObjectWhyScreen), "why")
+        assert "svc/web" in bar_text(app, "header")
+
+
+async def test_a_narrow_screen_shows_names_and_states() -> None:
+    async with open_service((80, 24)) as (app, _, _):
+        text = screen_text(app)
+        assert URL in text
+        assert "web.default.svc.cluster.local" in text
+        assert "✖ not ready" in text
+
+
+async def test_the_map_explains_a_service_or_the_object_that_names_it() -> None:
+    async with running(with_services()) as (app, pilot):
+        await wait_for(pilot, lambda: len(app.model.pods) == 2, "the pods")
+        app.run_command("map dbb")
+        await wait_for(pilot, lambda: "no Service dbb" in screen_text(app), "the connection")
+        screen = app.screen
+        assert isinstance(screen, MapScreen)
+        assert "4 broken" in bar_text(app, "header")
+        assert len(screen.table.set) == 1
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, ObjectWhyScreen), "why")
+        assert "deploy/shop" in bar_text(app, "header")

@@ -1,0 +1,58 @@
+"""The variables of Services in containers."""
+
+from __future__ import annotations
+
+import pytest
+from kubelet_world import PRESENT, World
+from pod_builders import ctr, make_pod
+
+from podtui.api.v1 import ObjectMeta, Pod, Service, ServicePort, ServiceSpec
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Network:
+    """Lets all pods reach Services, unless ``broken``."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self._broken = broken
+
+    async def attach(self, pod: Pod, sandbox_id: str, ips: tuple[str, ...]) -> None:
+        return
+
+    def reaches_services(self, sandbox_id: str) -> bool:
+        return not self._broken
+
+    async def detach(self, sandbox_id: str) -> None:
+        return
+
+
+async def variables(network: Network | None, **config: object) -> dict[str, str]:
+    """Return those of a static pod of the namespace ``other``."""
+    world = World(**config)
+    world.network = network
+    world.kubelet = world.new_kubelet()
+    for namespace, name in (("default", "kubernetes"), ("default", "web"), ("other", "db")):
+        meta = ObjectMeta(namespace=namespace, name=name)
+        spec = ServiceSpec(clusterIP="10.96.0.1", ports=(ServicePort(port=443),))
+        await world.store.put("services", Service(metadata=meta, spec=spec))
+    async with world.running():
+        world.add(make_pod(ctr(image=PRESENT), metadata={"namespace": "other"}))
+        await world.until(world.runs("u1"))
+        [container] = world.engine.containers.values()
+        return dict(container.config.env)
+
+
+async def test_containers_have_the_services_of_their_namespace_and_the_api() -> None:
+    found = await variables(Network())
+    hosts = {name for name in found if name.endswith("_SERVICE_HOST")}
+    assert hosts == {"KUBERNETES_SERVICE_HOST", "DB_SERVICE_HOST"}
+
+
+@pytest.mark.parametrize("network", [None, Network(broken=True)], ids=["none", "unavailable"])
+async def test_a_pod_that_reaches_no_service_has_no_variables(network: Network | None) -> None:
+    assert await variables(network) == {}
+
+
+async def test_static_pods_of_a_strict_kubelet_have_none() -> None:
+    assert await variables(Network(), strict=True) == {}
