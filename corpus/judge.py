@@ -23,6 +23,7 @@ LISTS: Final = {
 }
 Objects = Mapping[str, Sequence[Map]]
 """The items of each list, with their kind."""
+_IN_PROGRESS: Final = frozenset({"", "Creating", "OnItsWay", "Starting", "ProbePending"})
 NOT_APPLIED: Final = ("Refused", "Ignored", "Waits")
 
 
@@ -154,7 +155,7 @@ def _cause(report: Map) -> str:
 
 def is_in_progress(text: Said) -> bool:
     """Return whether podtui still works on it: it says nothing yet, or that it is starting."""
-    return text.cause in ("", "Creating", "OnItsWay", "Starting")
+    return text.cause in _IN_PROGRESS
 
 
 def not_applied(files: Sequence[Map]) -> tuple[tuple[str, str, str], ...]:
