@@ -106,12 +106,12 @@ def _scheme(port: ServicePort) -> str:
     if protocol:
         return "http" if protocol in _HTTP_PROTOCOLS else ""
     numbers = {port.port, port.targetPort}
-    words = set(port.name.split("-"))
-    if "https" in words or (numbers & _HTTPS_PORTS and "http" not in words):
+    parts = set(port.name.split("-"))
+    if "https" in parts or (numbers & _HTTPS_PORTS and "http" not in parts):
         return "https"
-    if "http" in words:
+    if "http" in parts:
         return "http"
-    return "" if numbers & _OTHER_PORTS or words & _OTHER_NAMES else "http"
+    return "" if numbers & _OTHER_PORTS or parts & _OTHER_NAMES else "http"
 
 
 def ingress_urls(ingress: Ingress) -> tuple[IngressUrl, ...]:

@@ -92,14 +92,18 @@ def is_served(ingress: Ingress, classes: Mapping[str, IngressClass]) -> bool:
     class without an object belongs to none: manifests often name the class of a controller that
     their reader is expected to have."""
     name = class_of(ingress)
-    known = classes.get(name)
-    return known is None or known.spec.controller == INGRESS_CONTROLLER
+    ingress_class = classes.get(name)
+    return ingress_class is None or ingress_class.spec.controller == INGRESS_CONTROLLER
 
 
 def foreign_controller(ingress: Ingress, classes: Mapping[str, IngressClass]) -> str:
     """Return the controller that serves an Ingress, if it is not podtui, else an empty text."""
-    known = classes.get(class_of(ingress))
-    return "" if known is None or is_served(ingress, classes) else known.spec.controller
+    ingress_class = classes.get(class_of(ingress))
+    return (
+        ""
+        if ingress_class is None or is_served(ingress, classes)
+        else ingress_class.spec.controller
+    )
 
 
 def ignored_annotations(ingress: Ingress) -> list[str]:
@@ -179,6 +183,9 @@ def target_of(namespace: str, backend: IngressBackend, service_of: ServiceOf) ->
     name = f"{namespace}/{reference.name}"
     if service is None:
         return Target(namespace, reference.name, None, f"Service {name} does not exist")
+    if service.spec.type == "ExternalName":
+        text = f"podtui does not serve Service {name} of the type ExternalName"
+        return Target(namespace, reference.name, None, text)
     wanted = reference.port
     for port in service.spec.ports:
         if (wanted.name and port.name == wanted.name) or (wanted.number or 0) == port.port:

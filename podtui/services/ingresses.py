@@ -159,9 +159,9 @@ class Ingresses:
                 problems[key] = f"Secret {key[1]} does not exist"
                 continue
             version = secret.metadata.resourceVersion
-            known = self._contexts.get(key)
-            if known is not None and known[0] == version:
-                contexts[key] = known
+            cached = self._contexts.get(key)
+            if cached is not None and cached[0] == version:
+                contexts[key] = cached
                 continue
             try:
                 contexts[key] = (version, _context_of(secret))

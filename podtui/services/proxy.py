@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -317,7 +318,7 @@ class Proxy:
             if listener.name in network.listening:
                 continue
             addresses: dict[ClusterPort, tuple[str, int]] = {}
-            sockets = []
+            sockets: list[socket.socket] = []
             try:
                 for port in listener.ports:
                     sock = await self._networks.listen(sandbox_id, port.protocol, listener.address)
@@ -379,6 +380,6 @@ class Proxy:
 
 def _addresses(node: object | None) -> tuple[str, ...]:
     """Return the addresses of a node at which pods reach node ports."""
-    if not isinstance(node, Node) or node.status is None:
+    if not isinstance(node, Node):
         return ()
     return tuple(item.address for item in node.status.addresses if item.type == "InternalIP")

@@ -18,6 +18,7 @@ import json
 import os
 import socket
 import sys
+from typing import Any
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def perform(
-    request: list[object], descriptors: list[int], own_network: int
+    request: list[Any], descriptors: list[int], own_network: int
 ) -> socket.socket | None:
     """Raises OSError: ENXIO if the namespace does not have these IPs, which means that the process
     does not belong to the pod. Raises `Failed`."""

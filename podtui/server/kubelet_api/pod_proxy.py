@@ -34,6 +34,7 @@ from podtui.http_client import (
 )
 from podtui.http_server import UpgradedSocket
 from podtui.runtime.bridge import bridged
+from podtui.server.kubelet_api.html_links import is_page, linked
 from podtui.server.kubelet_api.locations import PodLocations, ProxyTarget, parse_target
 from podtui.server.kubelet_api.port_forward import parse_port
 from podtui.server.protocol import SessionEndpoints
@@ -122,8 +123,8 @@ def response_headers(head: ResponseHead) -> CIMultiDict[str]:
 
 
 def rewritten_location(location: str, prefix: str, hosts: tuple[str, ...]) -> str:
-    """Return the target of a redirect under the proxy's path. One to another host, or relative to
-    the current path, stays as it is."""
+    """Return the target of a redirect or link under the proxy's path. One to another host, or
+    relative to the current path, stays as it is."""
     try:
         parts = urlsplit(location)
     except ValueError:
@@ -210,14 +211,21 @@ class ProxyRoutes:
         self, request: web.Request, connection: HttpConnection, head: ResponseHead, host: str
     ) -> web.StreamResponse:
         headers = response_headers(head)
+        prefix, hosts = _prefix(request), (host, request.host)
+
+        def link(target: str) -> str:
+            return rewritten_location(target, prefix, hosts)
+
         if "Location" in headers:
-            prefix = _prefix(request)
-            hosts = (host, request.host)
-            headers["Location"] = rewritten_location(headers["Location"], prefix, hosts)
+            headers["Location"] = link(headers["Location"])
+        body = connection.body(head, request.method)
+        if request.method != "HEAD" and is_page(headers):
+            headers.popall("Content-Length", None)
+            body = linked(body, headers, link)
         response = web.StreamResponse(status=head.status, headers=headers)
 
         async def produce(outflow: Outflow) -> None:
-            async for data in connection.body(head, request.method):
+            async for data in body:
                 if not outflow.add(data):
                     await outflow.room()
             outflow.end()

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from podtui.api.discovery import EndpointSlice
 from podtui.api.fields import types
+from podtui.api.networking import IngressClass
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
 from podtui.api.storage import StorageClass
@@ -39,6 +40,7 @@ T = TypeVar(
     EndpointSlice,
     Endpoints,
     Event,
+    IngressClass,
     Lease,
     Namespace,
     Node,

@@ -38,6 +38,8 @@ from podtui.services.ingress_rules import (
 def service_of(namespace: str, name: str) -> Service | None:
     if name == "missing":
         return None
+    if name == "external":
+        return Service(spec=ServiceSpec(type="ExternalName", externalName="example.com"))
     ports = (ServicePort(name="http", port=80), ServicePort(name="admin", port=9000))
     return Service(
         metadata=ObjectMeta(name=name, namespace=namespace), spec=ServiceSpec(ports=ports)
@@ -70,8 +72,8 @@ def table(*ingresses: Ingress) -> RouteTable:
     return route_table(ingresses, service_of)
 
 
-def name_of(found: Target | Unrouted) -> str:
-    return found.service if isinstance(found, Target) else "-"
+def name_of(answer: Target | Unrouted) -> str:
+    return answer.service if isinstance(answer, Target) else "-"
 
 
 @pytest.mark.parametrize(
@@ -108,8 +110,8 @@ def name_of(found: Target | Unrouted) -> str:
 )
 def test_paths(kind: str, paths: tuple[str, ...], request_path: str, expected: str) -> None:
     items = [path(text, f"s{index}", kind) for index, text in enumerate(paths)]
-    found = route(table(ingress(rule("", *items))), "any", request_path)
-    index = name_of(found).removeprefix("s")
+    answer = route(table(ingress(rule("", *items))), "any", request_path)
+    index = name_of(answer).removeprefix("s")
     assert (paths[int(index)] if index != "-" else "-") == expected
 
 
@@ -193,8 +195,8 @@ def test_the_older_of_two_equal_rules_counts() -> None:
 
 def test_ports_by_name_and_number() -> None:
     routes = table(ingress(rule("", path("/a", "s", port="admin"), path("/b", "s", port=80))))
-    found = [route(routes, "h", text) for text in ("/a", "/b")]
-    assert [item.port.port for item in found if isinstance(item, Target) and item.port] == [
+    answer = [route(routes, "h", text) for text in ("/a", "/b")]
+    assert [item.port.port for item in answer if isinstance(item, Target) and item.port] == [
         9000,
         80,
     ]
@@ -204,6 +206,10 @@ def test_ports_by_name_and_number() -> None:
     ("item", "problem"),
     [
         (backend("missing"), "Service ns/missing does not exist"),
+        (
+            backend("external"),
+            "podtui does not serve Service ns/external of the type ExternalName",
+        ),
         (backend("s", 81), "Service ns/s has no port 81"),
         (backend("s", "web"), "Service ns/s has no port web"),
         (
@@ -213,9 +219,9 @@ def test_ports_by_name_and_number() -> None:
     ],
 )
 def test_a_backend_that_cannot_be_reached_says_why(item: IngressBackend, problem: str) -> None:
-    found = route(table(ingress(defaultBackend=item)), "h", "/")
-    assert isinstance(found, Target)
-    assert found.problem == problem
+    answer = route(table(ingress(defaultBackend=item)), "h", "/")
+    assert isinstance(answer, Target)
+    assert answer.problem == problem
 
 
 def test_which_classes_are_served() -> None:

@@ -285,15 +285,15 @@ async def test_datagrams_and_their_answers() -> None:
 
 async def test_a_flow_keeps_its_backend_until_that_is_gone() -> None:
     async with (
-        udp_server(b"a") as one,
-        udp_server(b"b") as two,
-        udp_proxy(one, two) as (proxy, port),
+        udp_server(b"a") as first,
+        udp_server(b"b") as second,
+        udp_proxy(first, second) as (proxy, port),
         udp_client(port) as client,
     ):
         name = (await ask(client, b""))[:1]
         for _ in range(20):
             assert await ask(client, b"x") == name + b"x"
-        rest = two if name == b"a" else one
+        rest = second if name == b"a" else first
         proxy.balancer.port = backends_port(rest)
         assert await ask(client, b"") == (b"b" if name == b"a" else b"a")
 

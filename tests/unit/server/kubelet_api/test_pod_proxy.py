@@ -91,6 +91,16 @@ async def moved(request: web.Request) -> web.StreamResponse:
     return web.Response(status=302, headers={"Location": request.query["to"]})
 
 
+PAGE = '<a href="/x">é</a>\r\n<img alt="a &amp; b" src=/y?a=1&amp;b=2 />'
+
+
+async def page(request: web.Request) -> web.StreamResponse:
+    response = web.Response(text=PAGE, content_type=request.query["type"])
+    if "compressed" in request.query:
+        response.enable_compression(web.ContentCoding(request.query["compressed"]))
+    return response
+
+
 async def talk(request: web.Request) -> web.StreamResponse:
     socket = web.WebSocketResponse()
     await socket.prepare(request)
@@ -105,6 +115,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     app = web.Application(client_max_size=1 << 24)
     app.router.add_get("/streamed", streamed)
     app.router.add_get("/moved", moved)
+    app.router.add_get("/page", page)
     app.router.add_get("/talk", talk)
     app.router.add_route("*", "/{path:.*}", echo)
     runner = web.AppRunner(app)
@@ -245,6 +256,18 @@ async def test_redirects_stay_below_the_proxy(http: aiohttp.ClientSession) -> No
     ):
         async with http.get(f"{WEB}/moved", params={"to": to}, allow_redirects=False) as response:
             assert (response.status, response.headers["Location"]) == (302, expected)
+
+
+async def test_links_of_pages_stay_below_the_proxy(http: aiohttp.ClientSession) -> None:
+    expected = f'<a href="{WEB}/x">é</a>\r\n<img alt="a &amp; b" src="{WEB}/y?a=1&amp;b=2"/>'
+    for query, text in (
+        ("type=text/html", expected),
+        ("type=text/html&compressed=gzip", expected),
+        ("type=text/html&compressed=deflate", PAGE),
+        ("type=text/plain", PAGE),
+    ):
+        async with http.get(f"{WEB}/page?{query}") as response:
+            assert (response.status, await response.text()) == (200, text)
 
 
 async def test_a_web_socket_passes_through(http: aiohttp.ClientSession) -> None:
