@@ -97,6 +97,7 @@ BY_VALUE = {
 # kinds, and required numbers of statuses.
 ALWAYS_WRITTEN = {
     ("Lease", "spec"),
+    ("Condition", "lastTransitionTime"),
     ("PodCondition", "lastProbeTime"),
     ("PodCondition", "lastTransitionTime"),
     ("Event", "reportingComponent"),

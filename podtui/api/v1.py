@@ -1316,7 +1316,7 @@ class ServiceSpec(Struct, frozen=True, kw_only=True):
 
 
 class Condition(Struct, frozen=True, kw_only=True):
-    lastTransitionTime: Time
+    lastTransitionTime: Time | None = field(default_factory=type(None))
     message: str
     observedGeneration: int | None = None
     reason: str

@@ -100,6 +100,17 @@ async def test_an_address_is_free_again_when_its_service_is_deleted(
     await create(http, "two", clusterIP="10.96.0.7")
 
 
+async def test_a_condition_without_a_time_has_null(http: aiohttp.ClientSession) -> None:
+    document, _ = await create(http, "web")
+    fields = {"type": "A", "status": "True", "reason": "R", "message": ""}
+    for time in ({}, {"lastTransitionTime": None}):
+        document["status"]["conditions"] = [fields | time]
+        async with http.put(f"{PATH}/web/status", json=document) as response:
+            document = await response.json()
+        assert response.status == 200, document
+        assert document["status"]["conditions"] == [fields | {"lastTransitionTime": None}]
+
+
 def test_the_service_of_the_api_keeps_the_rules() -> None:
     item = kubernetes_service(6443)
     assert list(SERVICES.validate_create(item)) == []
