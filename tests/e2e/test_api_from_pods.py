@@ -148,6 +148,8 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
     assert agent.out(*run, "auth", "can-i", "watch", "configmaps") == "yes\n"
     whoami = agent.out(*run, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
     assert whoami == "system:serviceaccount:default:reader"
+    openid = json.loads(agent.out(*run, "get", "--raw", "/.well-known/openid-configuration"))
+    assert openid["jwks_uri"] == "https://10.96.0.1/openid/v1/jwks"
     refused = agent.run(*run, "get", "secrets")
     assert refused.returncode == 1
     assert refused.stderr.startswith(

@@ -72,9 +72,7 @@ def main() -> None:
                 socket.send_fds(channel, [response], [opened.fileno()])
 
 
-def perform(
-    request: list[Any], descriptors: list[int], own_network: int
-) -> socket.socket | None:
+def perform(request: list[Any], descriptors: list[int], own_network: int) -> socket.socket | None:
     """Raises OSError: ENXIO if the namespace does not have these IPs, which means that the process
     does not belong to the pod. Raises `Failed`."""
     name, pid, ips, *arguments = request
