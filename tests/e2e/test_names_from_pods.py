@@ -55,9 +55,12 @@ spec: {type: ExternalName, externalName: www.example.test}
 
 
 def answer_queries(sock: socket.socket) -> None:
-    """Answer names below ``example.test``; no other names exist."""
+    """Answer names below ``example.test``; no other names exist. An empty packet
+    ends it."""
     while True:
         data, address = sock.recvfrom(4096)
+        if not data:
+            return
         query = dns.message.from_wire(data)
         answer = dns.message.make_response(query, recursion_available=True)
         name = query.question[0].name
@@ -78,7 +81,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
         pytest.MonkeyPatch.context() as patch,
     ):
         sock.bind((RESOLVER, 53))
-        threading.Thread(target=answer_queries, args=(sock,), daemon=True).start()
+        resolver = threading.Thread(target=answer_queries, args=(sock,), daemon=True)
+        resolver.start()
         patch.setenv("PODTUI_RESOLV_CONF", str(file))
         with kubectl_agent(base, node="n1") as started:
             started.out("apply", "-f", "-", text=OBJECTS)
@@ -86,6 +90,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
             done = started.run(*ready, seconds=300)
             assert done.returncode == 0, done.stderr
             yield started
+        sock.sendto(b"", (RESOLVER, 53))
+        resolver.join(60)
 
 
 def in_pod(agent: KubectlAgent, *command: str) -> str:
