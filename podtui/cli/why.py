@@ -202,12 +202,12 @@ class _Cluster:
     def __init__(self, ask: Callable[[str], bytes], pods: str) -> None:
         self._ask = ask
         scope = pods.removesuffix("/pods").removeprefix("/api/v1")
-        self._namespace = unquote(scope.removeprefix("/namespaces/"))
+        self.namespace = unquote(scope.removeprefix("/namespaces/"))
 
     def items(self, kind: type[T]) -> list[T] | None:
         if kind is Manifest:
             return []
-        path = kind_of(kind).collection(self._namespace)
+        path = kind_of(kind).collection(self.namespace)
         try:
             body = self._ask(path)
         except ApiError as error:
@@ -237,6 +237,7 @@ def _reports(source: _Agent | _Cluster, wanted: Wanted) -> list[Report]:
         now=time.time(),
         diagnose_pod=lambda pod: _of_pod(source, pod, facts_of(pod)).diagnosis,
         in_cluster=isinstance(source, _Cluster),
+        scope=source.namespace if isinstance(source, _Cluster) else "",
     )
     if wanted.noun is not None and wanted.noun.struct is not Pod:
         return _of_objects(inventory, wanted)

@@ -264,7 +264,7 @@ def _connection(
             service, problems.of(service, host.port),
         )  # fmt: skip
     wanted = read_host(inventory, host.name, namespace)
-    if wanted is None:
+    if wanted is None or inventory.scope not in ("", wanted.namespace):
         return None
     service = inventory.get(Service, wanted.namespace, wanted.name)
     if service is None:

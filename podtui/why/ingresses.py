@@ -229,7 +229,8 @@ def _foreign_class(inventory: Inventory, item: Ingress) -> Diagnosis | None:
 
 def _secret_problem(inventory: Inventory, item: Ingress) -> Diagnosis | None:
     wanted = [each.secretName for each in item.spec.tls if each.secretName]
-    if not wanted or not inventory.is_read(Secret):
+    # The Secrets of a cluster are not read only to see whether one exists.
+    if not wanted or inventory.in_cluster or not inventory.is_read(Secret):
         return None
     namespace = item.metadata.namespace
     secrets = {each.metadata.name: each for each in inventory.list(Secret, namespace)}

@@ -119,12 +119,14 @@ def object_name(item: Any) -> str:
 @dataclass(frozen=True)
 class Inventory:
     """``read`` returns the objects of a kind, or None if they cannot be listed; it is called once
-    for each kind that a rule needs. ``diagnose_pod`` explains a pod, ``now`` is in Unix seconds."""
+    for each kind that a rule needs. ``diagnose_pod`` explains a pod, ``now`` is in Unix seconds.
+    With ``scope``, only the objects of that namespace are read."""
 
     read: Callable[[type[Any]], Iterable[Any] | None]
     now: float
     diagnose_pod: Callable[[Pod], Diagnosis]
     in_cluster: bool = False
+    scope: str = ""
     _lists: dict[type[Any], list[Any]] = field(default_factory=dict[type[Any], list[Any]])
     _unread: set[type[Any]] = field(default_factory=set[type[Any]])
     _owned: dict[type[Any], dict[str, list[Any]]] = field(

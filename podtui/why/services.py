@@ -105,6 +105,10 @@ def _with_selector(inventory: Inventory, item: Service) -> Diagnosis:
 
 def _without_selector(inventory: Inventory, item: Service) -> Diagnosis:
     meta = item.metadata
+    if (meta.namespace, meta.name) == ("default", "kubernetes"):
+        return as_desired("It is the API server itself.", state="API")
+    if (meta.namespace, meta.name) == ("kube-system", "kube-dns"):
+        return as_desired("It is the DNS of the cluster itself.", state="DNS")
     endpoints = endpoints_of(inventory, item)
     ready = sorted({endpoint.address for endpoint in endpoints if endpoint.is_ready})
     if ready:
@@ -113,10 +117,6 @@ def _without_selector(inventory: Inventory, item: Service) -> Diagnosis:
             f" {name_list(ready)}.",
             state="has endpoints",
         )
-    if (meta.namespace, meta.name) == ("default", "kubernetes"):
-        return as_desired("It is the API server itself.", state="API")
-    if (meta.namespace, meta.name) == ("kube-system", "kube-dns"):
-        return as_desired("It is the DNS of the cluster itself.", state="DNS")
     if endpoints:
         addresses = name_list(sorted({endpoint.address for endpoint in endpoints}))
         return Diagnosis(

@@ -28,6 +28,7 @@ async def open_service(
         await wait_for(pilot, lambda: len(app.model.pods) == 2 and app.model.kinds, "the objects")
         app.run_command("svc")
         await wait_for(pilot, lambda: "10.96.41.7" in screen_text(app), "the list")
+        await wait_for(pilot, lambda: " 1/2 " in screen_text(app), "its ready endpoints")
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(app.screen, ObjectScreen), "the Service")
         screen = app.screen

@@ -68,7 +68,7 @@ _KEPT: Final = frozenset(
 )  # fmt: skip
 """Fields that affect the screen's behaviour, and quantities."""
 _ADDRESSES: Final = frozenset(
-    {"value", "args", "annotations", "addresses", "addressType", "clusterIP", "ip", "host"}
+    {"value", "args", "annotations", "addresses", "addressType", "clusterIP", "ip", "host", "path"}
 )
 """Fields that must be well-formed for a Service to have URLs, endpoints and connections."""
 _PLAIN: Final = re.compile(r"\d{4}-\d\d-\d\dT.*|[\d.]+|")

@@ -18,6 +18,7 @@ from podtui.tui.commands.port_forward import PRIVILEGED
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.dialogs import Picker
+from podtui.tui.widgets.sanitize import clean
 
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -55,6 +56,8 @@ def hindrance(url: str, environ: Mapping[str, str], platform: str) -> str:
 
 def show_url(session: Session, url: str) -> None:
     """Open a URL in a browser; where that is not possible, copy it and say what to do."""
+    # The path of an Ingress may have any characters.
+    url = clean(url)
     why = "" if session.app.is_web else hindrance(url, os.environ, sys.platform)
     session.app.copy_to_clipboard(url)
     if why:
@@ -82,7 +85,7 @@ async def open_url(session: Session, kind: ServedKind, meta: ObjectMeta) -> None
 
 def url_picker(urls: Sequence[str]) -> Picker:
     """Return the dialog that asks which URL to open."""
-    return Picker("Open a URL", [(Span(url, "key"),) for url in urls])
+    return Picker("Open a URL", [(Span(clean(url), "key"),) for url in urls])
 
 
 def _no_url(kind: ServedKind) -> str:

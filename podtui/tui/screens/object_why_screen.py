@@ -60,13 +60,14 @@ class ObjectWhyScreen(BackScreen):
         self._noun = noun
         self._name_ = name
         self._namespace_ = namespace
-        # Only the certificates of an Ingress need to be known.
-        more = (Secret,) if noun.struct is Ingress else ()
-        self._objects = FollowedObjects((*FOLLOWED, *more))
+        self._objects = FollowedObjects(FOLLOWED)
         self._diagnosis: Diagnosis | None = None
         self._manifest: Manifest | None = None
 
     def compose(self) -> ComposeResult:
+        if self._noun.struct is Ingress and not self.session.model.server.is_cluster:
+            # Of Secrets, only the certificates of an Ingress need to be known.
+            self._objects = FollowedObjects((*FOLLOWED, Secret))
         yield Bar(id="header")
         yield LinesView(id="why-text")
         yield Hints()

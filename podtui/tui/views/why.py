@@ -334,6 +334,7 @@ def inventory_of(
         now=now,
         diagnose_pod=lambda pod: diagnose(facts_of(model, pod, now, nodes=nodes)),
         in_cluster=model.server.is_cluster,
+        scope=model.namespace or "",
     )
 
 

@@ -122,6 +122,12 @@ def test_services_that_cannot_be_listed_are_not_called_missing() -> None:
     assert connections(inventory(item, unread=(Service,))) == []
 
 
+def test_other_namespaces_that_are_not_read_are_not_judged() -> None:
+    item = client(env=env(A="http://web.shop.svc", B="http://gone"))
+    all_of = replace(inventory(item), scope="default")
+    assert [edge.name for edge in connections(all_of)] == ["gone"]
+
+
 def test_ports_that_are_not_served() -> None:
     web = service("web", spec_ports=())
     web = make("Service", "web", spec={"selector": {"app": "web"}, "clusterIP": "10.96.0.9",

@@ -117,6 +117,7 @@ def test_a_certificate_that_is_missing() -> None:
     both = make("Secret", "cert", data={"tls.crt": "", "tls.key": ""})
     assert why(item, web(), pod(), both).kind is Kind.NONE
     assert why(item, web(), pod(), unread=(Secret,)).kind is Kind.NONE
+    assert why(item, web(), pod(), in_cluster=True).kind is Kind.NONE
 
 
 # --- policies

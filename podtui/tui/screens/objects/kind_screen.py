@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import ClassVar, Final
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.markup import escape
 
 from podtui.api.v1 import ObjectMeta
 from podtui.client.any_kind import ServedKind, TableRow
-from podtui.client.protocol import Delta, Lost, Removed, Synced
+from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.tui.model.model import Changes
+from podtui.tui.model.objects import FollowedObjects
 from podtui.tui.screens.objects.acting import ObjectsScreen
-from podtui.tui.screens.objects.object_screen import ObjectScreen
+from podtui.tui.screens.objects.object_screen import AROUND_NETWORK, ObjectScreen
 from podtui.tui.views.namespaces import NamespaceChoice
+from podtui.tui.views.objects.network import with_endpoints
 from podtui.tui.views.objects.table_rows import NAMESPACE, table_columns, table_row
+from podtui.tui.views.why import inventory_of
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Column, Line, Span
 from podtui.tui.widgets.columns import ColumnChoice
@@ -30,6 +35,8 @@ from podtui.tui.widgets.table_pane import TablePane
 
 _FIRST_COLUMNS: Final = (Column("name", "NAME", 100),)
 """The columns until the first answer."""
+ENDPOINT_SECONDS: Final = 0.5
+"""The least time between two computations of all endpoints."""
 
 
 class KindPane(TablePane):
@@ -115,6 +122,11 @@ class KindScreen(ObjectsScreen):
         self._show_namespace = show_namespace
         self._lost = ""
         self._is_synced = False
+        self._rows: dict[str, TableRow] = {}
+        """The Services as the server has them, by name."""
+        is_service = kind.qualified_name == "services"
+        self._is_stale = False
+        self._endpoints = FollowedObjects(AROUND_NETWORK if is_service else ())
         self.pane = KindPane(kind)
         self.pane.scope = scope if kind.namespaced else ""
 
@@ -127,9 +139,15 @@ class KindScreen(ObjectsScreen):
     def begin(self) -> None:
         self._show_head()
         self.run_worker(self._follow, name="follow kind", group="follow kind")
+        if self._endpoints.kinds:
+            follow = partial(self._endpoints.run, self.session.client, self._mark_stale)
+            self.run_worker(follow, name="follow endpoints", group="follow endpoints")
+            self.set_interval(ENDPOINT_SECONDS, self._update_endpoints)
 
     async def _follow(self) -> None:
         async for delta in self.session.client.follow_table(self.kind):
+            if self._endpoints.kinds:
+                delta = self._with_endpoints(delta)
             self._lost = clean(delta.reason) if isinstance(delta, Lost) else ""
             had_rows = bool(len(self.pane.table.set))
             if self.pane.take(delta, self.session.now()) and self._text:
@@ -138,6 +156,36 @@ class KindScreen(ObjectsScreen):
             self._show_head()
             if bool(len(self.pane.table.set)) is not had_rows:
                 self.refresh_bindings()
+
+    def _with_endpoints(self, delta: Delta) -> Delta:
+        """Add the column with the endpoints of Services."""
+        if isinstance(delta, Lost):
+            return delta
+        rows = [item for item in delta.items if isinstance(item, TableRow)]
+        if isinstance(delta, Synced):
+            self._rows = {}
+        for row in rows:
+            key = f"{row.metadata.namespace}/{row.metadata.name}"
+            if isinstance(delta, Removed):
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = row
+        return structs.replace(delta, items=self._with_ready(rows))
+
+    def _with_ready(self, rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
+        session = self.session
+        inventory = inventory_of(session.model, self._endpoints.read, session.now())
+        return tuple(with_endpoints(inventory, row) for row in rows)
+
+    def _mark_stale(self) -> None:
+        self._is_stale = True
+
+    def _update_endpoints(self) -> None:
+        """Show the endpoints after a change of them."""
+        if self.shown and self._rows and self._is_stale:
+            self._is_stale = False
+            changed = Changed(self._with_ready(self._rows.values()))
+            self.pane.take(changed, self.session.now())
 
     def _filter(self) -> None:
         """Apply the filter that the user typed after the name of the kind."""
@@ -148,8 +196,11 @@ class KindScreen(ObjectsScreen):
         self.show_narrowing()
 
     def publish(self, changes: Changes, now: float) -> None:
-        if self.opened:
-            self.pane.table.tick(now)
+        if not self.opened:
+            return
+        if changes.pods - changes.measured:
+            self._mark_stale()
+        self.pane.table.tick(now)
 
     def _show_head(self) -> None:
         if not self.shown:

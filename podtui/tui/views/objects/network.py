@@ -11,6 +11,7 @@ from msgspec import Struct
 from podtui.api.networking import Ingress
 from podtui.api.urls import ingress_urls, published_ports
 from podtui.api.v1 import Service
+from podtui.client.any_kind import TableColumn, TableRow
 from podtui.tui.model.model import pod_key
 from podtui.tui.widgets.cells import Cell, Column, ColumnValue, Row, content_of, text_field
 from podtui.tui.widgets.sanitize import clean
@@ -20,6 +21,21 @@ from podtui.why.inventory import Inventory
 from podtui.why.services import target_text
 
 NETWORK_KINDS: Final = frozenset({"services", "ingresses.networking.k8s.io"})
+
+
+def with_endpoints(inventory: Inventory, row: TableRow) -> TableRow:
+    """Return the row of a Service with the column Ready: the ready endpoints of all."""
+    meta = row.metadata
+    item = inventory.get(Service, meta.namespace, meta.name)
+    cell = ""
+    if item is not None and item.spec.type != "ExternalName":
+        endpoints = endpoints_of(inventory, item)
+        cell = f"{sum(endpoint.is_ready for endpoint in endpoints)}/{len(endpoints)}"
+    return TableRow(
+        meta,
+        (*row.cells[:1], cell, *row.cells[1:]),
+        (*row.columns[:1], TableColumn("Ready"), *row.columns[1:]),
+    )
 
 
 class NetworkEntry(Struct, frozen=True):

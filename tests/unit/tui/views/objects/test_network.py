@@ -7,8 +7,9 @@ from typing import Any
 from service_scene import WEB, shop_objects
 from why_objects import crashing_pod, inventory, make, ready_pod
 
+from podtui.client.any_kind import TableColumn, TableRow
 from podtui.tui.views.map import map_rows
-from podtui.tui.views.objects.network import network_entries, network_rows
+from podtui.tui.views.objects.network import network_entries, network_rows, with_endpoints
 from podtui.why.connections import broken, connections
 from podtui.why.inventory import Inventory
 
@@ -96,6 +97,18 @@ def test_an_ingress_has_urls_and_routes() -> None:
             " default"
         ),
     ]
+
+
+def test_the_list_of_services_counts_ready_endpoints() -> None:
+    items, all_of = shop()
+    columns = (TableColumn("Name"), TableColumn("Type"))
+    row = TableRow(items["web"].metadata, ("web", "NodePort"), columns)
+    shown = with_endpoints(all_of, row)
+    assert shown.cells == ("web", "1/2", "NodePort")
+    assert [column.name for column in shown.columns] == ["Name", "Ready", "Type"]
+    other = make("Service", "x", spec={"type": "ExternalName", "externalName": "a.example"})
+    row = TableRow(other.metadata, ("x", "ExternalName"), columns)
+    assert with_endpoints(inventory(other), row).cells == ("x", "", "ExternalName")
 
 
 def test_a_copied_row_is_its_value() -> None:
