@@ -63,12 +63,6 @@ class Networks:
     async def forget_flows(self, sandbox_id: str, ip: str, port: int) -> None:
         self.forgotten.append((sandbox_id, ip, port))
 
-    def dial(self, ip: str, port: int) -> Any:
-        raise NotImplementedError
-
-    async def datagrams(self, ip: str) -> socket.socket:
-        raise NotImplementedError
-
 
 class Listener:
     """Implements `PodListener`."""
