@@ -258,7 +258,8 @@ class Proxy:
     # --- applying
 
     def _start(self, network: _Network) -> None:
-        if self._group is not None and network.worker is None:
+        attached = self._attached.get(network.pod.sandbox_id) is network
+        if attached and self._group is not None and network.worker is None:
             name = f"rules of {network.pod.pod.metadata.name}"
             network.worker = self._group.create_task(self._keep(network), name=name)
 
