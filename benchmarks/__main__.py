@@ -24,6 +24,7 @@ ALL = {
     "api": ("benchmarks.api", "measure"),
     "workloads": ("benchmarks.workloads", "measure"),
     "play": ("benchmarks.play", "measure"),
+    "services": ("benchmarks.services", "measure"),
     "paint": ("benchmarks.paint", "measure"),
     "keys": ("benchmarks.keys", "measure"),
     "resting": ("benchmarks.resting", "measure"),

@@ -21,6 +21,7 @@ SETTINGS: Final = """\
 nodeName: {node}
 kubeletStrict: {strict}
 clusterDNS: [10.96.0.10]
+clusterDomain: ""
 fileCheckFrequency: 20s
 """
 START_SECONDS: Final = 120.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corpus.apps import Map, Workload
+from podtui.why.inventory import find_noun
 
 NODE: Final = "corpus"
 LISTS: Final = {
@@ -22,6 +23,7 @@ LISTS: Final = {
 }
 Objects = Mapping[str, Sequence[Map]]
 """The items of each list, with their kind."""
+_IN_PROGRESS: Final = frozenset({"", "Creating", "OnItsWay", "Starting", "ProbePending"})
 NOT_APPLIED: Final = ("Refused", "Ignored", "Waits")
 
 
@@ -115,10 +117,10 @@ def said(workload: Workload, found: Verdict, sources: Sources, objects: Objects)
     for file in sources.files if _find(workload, objects) is None else ():
         if (text := _of_document(workload, file)) is not None:
             return text
+    names = {*found.pods, _report_name(workload)}
     for report in sources.reports:
-        if report["name"] in (*found.pods, workload.name, f"{workload.namespace}/{workload.name}"):
-            advice = f" {report['advice']}" if report["advice"] else ""
-            return Said(report["cause"], " ".join([report["title"], *report["sentences"]]) + advice)
+        if report["name"] in names:
+            return Said(_cause(report), " ".join(_sentences(report)))
     uids = {item["metadata"]["uid"] for item in _family(workload, objects)}
     warnings = [
         event
@@ -131,9 +133,29 @@ def said(workload: Workload, found: Verdict, sources: Sources, objects: Objects)
     return Said("", "")
 
 
+def _report_name(workload: Workload) -> str:
+    """Return the name of a workload as ``podtui why`` prints it."""
+    noun = find_noun(workload.kind)
+    name = f"{noun.shown if noun is not None else workload.kind}/{workload.name}"
+    return name if workload.namespace == "default" else f"{workload.namespace}/{name}"
+
+
+def _sentences(report: Map) -> Iterator[str]:
+    """Yield what a report says, with its first part, as deep as it goes."""
+    yield report["title"]
+    yield from report["sentences"]
+    yield from filter(None, [report["advice"]])
+    for part in report["parts"][:1]:
+        yield from _sentences(part)
+
+
+def _cause(report: Map) -> str:
+    return _cause(report["parts"][0]) if report["parts"] else report["cause"]
+
+
 def is_in_progress(text: Said) -> bool:
     """Return whether podtui still works on it: it says nothing yet, or that it is starting."""
-    return text.cause in ("", "Creating", "OnItsWay", "Starting")
+    return text.cause in _IN_PROGRESS
 
 
 def not_applied(files: Sequence[Map]) -> tuple[tuple[str, str, str], ...]:

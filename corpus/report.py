@@ -16,7 +16,15 @@ _TEMPORARY = re.compile(r"/\S*/podtui-corpus-[^/\s]+/(?:folder/|root/)?")
 
 def markdown(outcomes: Sequence[Outcome], skipped: Skipped, conditions: str) -> str:
     """Return the document."""
-    parts = [_HEAD, conditions, "## Started", _totals(outcomes), "## What stopped the rest", _REST]
+    parts = [
+        _HEAD,
+        conditions,
+        "## Started",
+        _totals(outcomes),
+        _fixed(outcomes),
+        "## What stopped the rest",
+        _REST,
+    ]
     for repository, group in _by_repository(outcomes):
         rows = list(_rest(group))
         if rows:
@@ -33,10 +41,11 @@ _HEAD = """\
 this page. An app is a folder with workloads, also one whose workloads `kubectl kustomize` prints.
 The first folder of a path is the repository.
 
-Each app is copied to a fresh folder, with an agent of its own on the simulated engine, whose init
-containers and containers of Jobs exit with 0 at once (`simulatedEngine`). The machine is large
-enough, and its node has the labels that the app selects. A workload has started if as many pods as
-it asks for run or have completed; an app, if all its workloads have. A CronJob gets a Job at once.
+Each app is copied to a fresh folder, after `podtui check --fix` as a user would run it, with an
+agent of its own on the simulated engine, whose init containers and containers of Jobs exit with 0
+at once (`simulatedEngine`). The machine is large enough, and its node has the labels that the app
+selects. A workload has started if as many pods as it asks for run or have completed; an app, if all
+its workloads have. A CronJob gets a Job at once.
 Versions of one object in several files of an app are one workload.
 
 Apps are complete if they contain the ConfigMaps, Secrets, claims, volumes, classes and service
@@ -69,6 +78,18 @@ def _totals(outcomes: Sequence[Outcome]) -> str:
         "workloads started with what they need",
     )  # fmt: skip
     return _table(heads, rows)
+
+
+def _fixed(outcomes: Sequence[Outcome]) -> str:
+    """Say how many apps depend on ``podtui check --fix``."""
+    changed = [outcome for outcome in outcomes if outcome.fixed]
+    complete = [outcome for outcome in changed if not outcome.outside]
+    started = sum(outcome.alone.started for outcome in complete)
+    files = sum(len(outcome.fixed) for outcome in changed)
+    return (
+        f"`podtui check --fix` changed {files} files of {len(changed)} apps, mostly former versions"
+        f" of the API. {len(complete)} of these apps are complete, and {started} of those started."
+    )
 
 
 def _row(name: str, group: Sequence[Outcome]) -> tuple[str, ...]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import tempfile
 import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
 import yaml
 
@@ -14,6 +19,7 @@ from corpus.agents import Agent, AgentLost, agent
 from corpus.apps import App, Map, Workload
 from corpus.judge import (
     LISTS,
+    NODE,
     Objects,
     Said,
     Sources,
@@ -26,14 +32,25 @@ from corpus.judge import (
 )
 from corpus.references import Outside, node_labels, outside
 from podtui.api.names import GROUP_VERSION
+from podtui.cli.fix import fix
 from podtui.cli.why import why
 from podtui.errors import PodtuiError
+from podtui.settings import Settings
 
 POLL_SECONDS: Final = 0.5
 QUIET_SECONDS: Final = 15.0
 MOST_SECONDS: Final = 180.0
 GIVEN: Final = "given.yaml"
 """The file of the objects that the app needs and does not contain."""
+
+
+_THREAD: Final = ThreadPoolExecutor(max_workers=1)
+"""One thread, because msgspec crashes if two threads read objects of a new type at once."""
+T = TypeVar("T")
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,8 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``alone`` is the run of the app itself; ``given`` goes on after the objects were created
-    that it needs and does not contain. ``failure`` is a crash or a hang."""
+    that it needs and does not contain. ``failure`` is a crash or a hang; ``fixed`` are the files
+    that ``podtui check --fix`` changed."""
 
     app: App
     outside: Outside
@@ -66,23 +84,42 @@ class Outcome:
     given: Run = Run()
     failure: str = ""
     seconds: float = 0.0
+    fixed: tuple[str, ...] = ()
 
 
 async def run_app(app: App, quiet: float) -> Outcome:
     """Run an app; it has settled if nothing has changed for ``quiet`` seconds."""
     begin = time.monotonic()
-    outcome = Outcome(app, outside(app.documents))
+    files = await _in_thread(functools.partial(fixed_files, app.files))
+    changed = tuple(name for name, content in files.items() if content != app.files[name])
+    outcome = Outcome(app, outside(app.documents), fixed=changed)
     try:
         async with agent(node_labels(app.documents)) as running:
-            outcome = await _run(running, outcome, quiet)
+            outcome = await _run(running, outcome, files, quiet)
             failure = _traceback(running.log)
     except (AgentLost, PodtuiError, TimeoutError) as error:
         failure = f"{type(error).__name__}: {error}"
     return replace(outcome, failure=failure, seconds=time.monotonic() - begin)
 
 
-async def _run(running: Agent, outcome: Outcome, quiet: float) -> Outcome:
-    for name, content in outcome.app.files.items():
+def fixed_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files after ``podtui check --fix``."""
+    with tempfile.TemporaryDirectory(prefix="podtui-corpus-") as base:
+        for name, content in files.items():
+            Path(base, name).write_bytes(content)
+        settings = Settings(rootDir=Path(base), staticPodPath=Path(base), nodeName=NODE)
+        fix([Path(base)], settings, yes=True, color=False, confirm=bool, out=_unprinted)
+        return {name: Path(base, name).read_bytes() for name in files}
+
+
+def _unprinted(_: str) -> None:
+    pass
+
+
+async def _run(
+    running: Agent, outcome: Outcome, files: Mapping[str, bytes], quiet: float
+) -> Outcome:
+    for name, content in files.items():
         (running.folder / name).write_bytes(content)
     alone = await _settled(running, outcome.app, quiet)
     missing = outcome.outside.documents()
@@ -117,7 +154,8 @@ async def _explained(running: Agent, verdicts: dict[Workload, Verdict], objects:
     rest = {workload: found for workload, found in verdicts.items() if not found.started}
     texts = dict[Workload, Said]()
     if rest:
-        text, _ = await asyncio.to_thread(why, running.root / "podtui.sock", None, "json")
+        socket = running.root / "podtui.sock"
+        text, _ = await _in_thread(functools.partial(why, socket, None, "json"))
         reports: list[Any] = json.loads(text)
         sources = Sources(files, reports, await _items(running, "/api/v1/events"))
         texts = {w: said(w, found, sources, objects) for w, found in rest.items()}

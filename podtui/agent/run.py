@@ -31,6 +31,7 @@ from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
+from podtui.agent.node_resolvers import NodeResolvers
 from podtui.agent.pod_collector import PodCollector
 from podtui.agent.pod_dialing import EndpointDialer
 from podtui.agent.pod_networks import EngineNetworks, host_table
@@ -82,6 +83,7 @@ from podtui.server.kubelet_api.what_if import (
 )
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
 from podtui.server.resources.default_roles import DefaultRoles
+from podtui.server.resources.dns_service import publish_dns_service
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.ingress_classes import publish_ingress_class
 from podtui.server.resources.kubernetes_service import KubernetesService
@@ -92,7 +94,10 @@ from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.pod_server import PodServers
 from podtui.server.transport.tls import ServerCertificate, TlsServer
+from podtui.services.dns_server import DnsServer
+from podtui.services.forwarding import Forwarder
 from podtui.services.manager import SERVICE_PROXY, Services, service_jobs
+from podtui.services.zone import CLUSTER_DOMAIN
 from podtui.settings import SETTINGS, Settings
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
@@ -260,6 +265,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         await aggregation.aggregate()
         api_service = KubernetesService(store, point if settings.enableServer else None, clock)
         await api_service.prepare()
+        await publish_dns_service(store, clock)
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _return_freed_memory()
@@ -304,6 +310,15 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             if settings.engine != "memory":
                 # Simulated pods have no network.
                 networks.services = services.proxy
+            dns = DnsServer(
+                services.names,
+                settings.clusterDomain or CLUSTER_DOMAIN,
+                Forwarder(NodeResolvers(settings.resolvConf, clock)),
+                clock,
+            )
+            stack.callback(dns.close)
+            services.listeners.append(dns)
+            jobs["cluster DNS"] = dns.run
             if settings.enableServer:
                 pods_api = ApiForPods(PodServers(runner, certificate, clock=clock))
                 stack.callback(pods_api.close)

@@ -242,7 +242,12 @@ class Kubelet:
             clock,
             strict=config.strict,
         )
-        self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
+        self._resolvers = Resolvers(
+            config,
+            self._events,
+            lambda: self._node.host_ips,
+            services=ports.network is not None,
+        )
         self._reporter = StatusReporter(
             cache=self._cache,
             records=pod_records,

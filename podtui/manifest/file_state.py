@@ -125,7 +125,7 @@ def _message(entry: FileState) -> str:
     result = entry.result
     match entry.state:
         case ManifestState.IGNORED:
-            return entry.file.ignored
+            return entry.file.ignored or summary_text(_summary(entry))
         case ManifestState.DUPLICATE:
             return entry.conflict
         case ManifestState.LAST_GOOD:
@@ -137,6 +137,11 @@ def _message(entry: FileState) -> str:
             items = _summary(entry)
             pod_alone = len(items) == 1 and bool(items[0].uid)
             return "" if pod_alone else summary_text(items)
+
+
+def is_used(item: ManifestObject) -> bool:
+    """Return whether a document is of a kind that podtui serves."""
+    return item.outcome is not DocumentOutcome.IGNORED
 
 
 def _summary(entry: FileState) -> tuple[ManifestObject, ...]:

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from podtui.api import names, v1
 from podtui.api.local import Diagnostic, Manifest, ManifestState
 from podtui.api.v1 import ConfigMap, Pod, Secret
-from podtui.manifest.file_state import File, FileState, as_duplicate, claims_of, record_of
+from podtui.manifest.file_state import File, FileState, as_duplicate, claims_of, is_used, record_of
 from podtui.manifest.identity import with_seen
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import Claim, FolderDocument, Tree
@@ -311,7 +311,9 @@ class FolderState:
                     for pod in result.pods
                 )
                 file.raw = result.pods
-            return FileState(file, ManifestState.ACCEPTED, result, file.good, file.documents)
+            used = not result.items or any(is_used(item) for item in result.items)
+            state = ManifestState.ACCEPTED if used else ManifestState.IGNORED
+            return FileState(file, state, result, file.good, file.documents)
         # In strict mode, the next full list drops `good` (`drop_invalid`).
         if file.good or file.documents:
             return FileState(file, ManifestState.LAST_GOOD, result, file.good, file.documents)

@@ -20,6 +20,8 @@ _POD_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec")
 _LIKE_A_POD_FIELD: Final = 0.85
 _KINDS_READ: Final = ("Pod", "List", *KINDS)
 _GROUPS: Final = frozenset(kind.api_version.rpartition("/")[0] for kind in KINDS.values())
+_CONFIGURATIONS: Final = frozenset({"kustomize.config.k8s.io", "kubelet.config.k8s.io"})
+"""The groups of files for programs, which no API server stores."""
 _HOLDS: Final = "the folder holds the objects that 'kubectl api-resources' lists"
 _CORE: Final = re.compile(r"/?[vV]?[0-9][A-Za-z0-9.]*")
 """Versions of the core group, valid ones and misspelt ones."""
@@ -30,7 +32,7 @@ _RENDER: Final = "render it first, and put the result into the folder"
 _KUSTOMIZE: Final = "run 'kubectl kustomize FOLDER' and put what it prints into the folder"
 _RUN_PODS: Final = frozenset(
     """DeploymentConfig PodTemplate Rollout Workflow CronWorkflow TFJob PyTorchJob RayCluster
-    CloneSet""".split()
+    RayService RayJob JobSet LeaderWorkerSet MPIJob CloneSet""".split()
 )
 """Kinds of other APIs whose objects make pods."""
 _ROUTE: Final = (
@@ -89,6 +91,18 @@ def foreign_object(tree: Tree) -> Problem | None:
 def is_foreign(api_version: str) -> bool:
     """Return whether an apiVersion names a group, whose kinds are not those of the core group."""
     return bool(api_version) and _CORE.fullmatch(api_version) is None
+
+
+def is_custom(tree: Tree) -> bool:
+    """Return whether a map is an object of a kind of another API, as kubectl would send it to an
+    API server, and no misspelling."""
+    version, kind = tree.get("apiVersion"), tree.get("kind")
+    if not isinstance(version, str) or not isinstance(kind, str) or not is_foreign(version):
+        return False
+    group = version.rpartition("/")[0]
+    if not kind or not _map(tree.get("metadata")) or group in _CONFIGURATIONS:
+        return False
+    return group not in _GROUPS or not known_kind(kind)
 
 
 def kind_advice(kind: str, kinds: Collection[str], version: object = "") -> str:

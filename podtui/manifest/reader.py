@@ -22,7 +22,14 @@ from podtui.manifest.document import (
     quoted,
     within,
 )
-from podtui.manifest.foreign import is_foreign, kind_advice, known_kind, runs_pods, unsupported_kind
+from podtui.manifest.foreign import (
+    is_custom,
+    is_foreign,
+    kind_advice,
+    known_kind,
+    runs_pods,
+    unsupported_kind,
+)
 from podtui.manifest.json_reader import read_json
 from podtui.manifest.kinds import KINDS, Kind, current_version, kind_of
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
@@ -50,8 +57,9 @@ def split_documents(documents: Iterable[Document]) -> Contents:
     """Select the documents of a file that are read, including those in Lists.
 
     A kubelet reads only the first document, as a Pod. Here, documents of other kinds than the
-    folder's cause findings of their own; but if the file contains nothing else, the first one is
-    read as a pod, and its errors are reported.
+    folder's cause findings of their own, as kubectl goes on after them. If the file contains
+    nothing else, the first one that is not an object of another API is read as a pod, and its
+    errors are reported.
     """
     contents = Contents()
     for document in map(_with_metrics, expand_lists(documents, contents.problems)):
@@ -69,7 +77,11 @@ def split_documents(documents: Iterable[Document]) -> Contents:
             contents.others.append(document)
     if not (contents.pods or contents.objects or contents.former):
         others = contents.others
-        contents.pods.append(others.pop(0) if others else Document(None))
+        strange = next((each for each in others if not is_custom(_map(each))), None)
+        if strange is not None:
+            others.remove(strange)
+        if strange is not None or not others:
+            contents.pods.append(strange or Document(None))
     contents.problems += map(_not_read, contents.others)
     contents.problems += (p for document in contents.others for p in _warnings(document))
     return contents
@@ -218,6 +230,9 @@ def _not_read(document: Document) -> Problem:
     advice = kind_advice(kind, ("Pod", *KINDS), version)
     if runs_pods(kind):
         return _remark(f"{named}: its pods do not run", position, advice)
+    if not is_custom(_map(document)):
+        # Probably a misspelling of a kind that would be used.
+        return _remark(f"{named}; ignored", position, advice)
     return replace(_remark(f"{named}; ignored", position, advice), code=OTHER_OBJECT)
 
 

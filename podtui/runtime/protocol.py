@@ -66,6 +66,8 @@ class EngineInfo:
     """The engine supports ``supplementalGroupsPolicy: Strict``."""
     runtimes: tuple[str, ...] = ()
     """The OCI runtimes that a sandbox can ask for."""
+    pod_rules: bool = False
+    """This process can set rules in the networks of pods."""
     lacking: tuple[str, ...] = ()
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import random
 import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,9 +33,13 @@ from podtui.services.dns_messages import (
 )
 from podtui.services.forwarding import Forwarder
 from podtui.services.name_index import NameIndex
+from podtui.services.protocol import AttachedPod, ClusterPort
 from podtui.services.zone import Answer, Zone
 
 _LOG = logging.getLogger(__name__)
+ADDRESS: Final = "10.96.0.10"
+"""The address of the Service ``kube-system/kube-dns``."""
+PORT: Final = 53
 RATE: Final = 1000.0
 """Queries of a pod in a second."""
 MAX_FORWARDED: Final = 64
@@ -66,7 +70,14 @@ class _Client:
         default_factory=lambda: asyncio.Semaphore(MAX_CONNECTIONS)
     )
     task: asyncio.Task[None] | None = None
+    resume: asyncio.TimerHandle | None = None
+    """The end of a pause in reading."""
     closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+        self.udp.close()
+        self.tcp.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,13 @@ class _Relay:
 
 
 class DnsServer:
+    """Implements `podtui.services.protocol.PodListener`. Attached pods are served while `run`
+    runs."""
+
+    name = "DNS"
+    address = "127.96.0.10"
+    ports = (ClusterPort("UDP", ADDRESS, PORT), ClusterPort("TCP", ADDRESS, PORT))
+
     def __init__(self, index: NameIndex, domain: str, forwarder: Forwarder, clock: Clock) -> None:
         self._index = index
         self._zone = Zone(index, domain)
@@ -106,32 +124,37 @@ class DnsServer:
         finally:
             self._group = None
             for client in self._clients.values():
-                asyncio.get_running_loop().remove_reader(client.udp)
+                self._stop_reading(client)
+                client.task = None
 
-    def add(self, key: str, udp: socket.socket, tcp: socket.socket) -> None:
-        """Serve a pod on two sockets that do not block, the second of which listens. They replace
-        earlier ones with the same key."""
-        self.remove(key)
+    async def attach(self, pod: AttachedPod, sockets: Sequence[socket.socket]) -> None:
+        await self.detach(pod.sandbox_id)
+        udp, tcp = sockets
         client = _Client(udp, tcp, TokenBucket(RATE, int(RATE)))
-        self._clients[key] = client
+        self._clients[pod.sandbox_id] = client
         if self._group is not None:
             self._start(client)
 
-    def remove(self, key: str) -> None:
-        """Close the sockets of a pod and its connections. Idempotent."""
-        client = self._clients.pop(key, None)
+    async def detach(self, sandbox_id: str) -> None:
+        client = self._clients.pop(sandbox_id, None)
         if client is None:
             return
-        client.closed = True
-        asyncio.get_running_loop().remove_reader(client.udp)
+        self._stop_reading(client)
         if client.task is not None:
             client.task.cancel()
-        client.udp.close()
-        client.tcp.close()
+            await asyncio.wait([client.task])
+        client.close()
 
     def close(self) -> None:
-        for key in [*self._clients]:
-            self.remove(key)
+        """Close the sockets of all pods, after `run` has ended."""
+        while self._clients:
+            self._clients.popitem()[1].close()
+
+    def _stop_reading(self, client: _Client) -> None:
+        asyncio.get_running_loop().remove_reader(client.udp)
+        if client.resume is not None:
+            client.resume.cancel()
+            client.resume = None
 
     def _start(self, client: _Client) -> None:
         asyncio.get_running_loop().add_reader(client.udp, self._read, client)
@@ -148,7 +171,7 @@ class DnsServer:
             if not client.tokens.take(self._clock.monotonic()):
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(client.udp)
-                loop.call_later(_PAUSE_SECONDS, self._resume, client)
+                client.resume = loop.call_later(_PAUSE_SECONDS, self._resume, client)
                 return
             try:
                 data, address = client.udp.recvfrom(MAX_QUERY + 1)
@@ -164,8 +187,8 @@ class DnsServer:
                 _send(client, result, address)
 
     def _resume(self, client: _Client) -> None:
-        if not client.closed and self._group is not None:
-            asyncio.get_running_loop().add_reader(client.udp, self._read, client)
+        client.resume = None
+        asyncio.get_running_loop().add_reader(client.udp, self._read, client)
 
     async def _relay_datagram(
         self, client: _Client, data: bytes, relay: _Relay, address: tuple[Any, ...]

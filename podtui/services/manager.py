@@ -10,6 +10,7 @@ from podtui.client.cache import Cache
 from podtui.client.protocol import Follower
 from podtui.clock import Clock
 from podtui.services.index import ServiceIndex
+from podtui.services.name_index import NameIndex
 from podtui.services.protocol import EventSink, PodListener, PodNetworks
 from podtui.services.proxy import Proxy
 
@@ -36,6 +37,7 @@ class Services:
         """``host_table`` is the name of the agent's table of rules in the host's network."""
         self.cache = Cache()
         self.index = ServiceIndex(self.cache)
+        self.names = NameIndex(self.cache, self.index)
         self.listeners: list[PodListener] = []
         """DNS and the API for pods. Complete before `jobs` run."""
         self.proxy = Proxy(

@@ -82,6 +82,8 @@ class _Network:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     worker: asyncio.Task[None] | None = None
+    replace: bool = False
+    """Whether the table is replaced completely, because the last try failed."""
     unavailable: bool = False
     """Whether the last try found that the network cannot be entered."""
     reported: str = ""
@@ -304,10 +306,9 @@ class Proxy:
             if network.reported != str(error):
                 network.reported = str(error)
                 self._report(network, FAILED, f"failed to apply the rules of Services: {error}")
-            # The next try replaces the whole table.
-            network.rules = None
+            network.rules, network.replace = None, True
             return False
-        network.reported, network.unavailable = "", False
+        network.reported, network.unavailable, network.replace = "", False, False
         await self._forget_flows(network)
         return True
 
@@ -335,7 +336,9 @@ class Proxy:
         ports = {p: a for addresses in network.listening.values() for p, a in addresses.items()}
         listeners = listener_table(ports)
         if network.rules is None:
-            rules = creation(merged(listeners, table), network.table)
+            # A former agent may have left a table, with the clients of session affinity.
+            keep = not network.replace
+            rules = creation(merged(listeners, table), network.table, keep_clients=keep)
         else:
             rules = difference(network.listeners, listeners, network.table)
             rules += self._difference_of(network.rules, table, network.table)

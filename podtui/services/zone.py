@@ -21,6 +21,7 @@ from podtui.services.name_index import NameIndex
 
 Name = tuple[str, ...]
 Code = Literal["NOERROR", "NXDOMAIN", "REFUSED"]
+CLUSTER_DOMAIN: Final = "cluster.local"
 TTL: Final = 30
 VERSION: Final = "1.1.0"
 _VERSION_TTL: Final = 28800

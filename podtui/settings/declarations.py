@@ -385,15 +385,19 @@ class Settings(Struct, frozen=True, kw_only=True):
         _Map, Setting(values.text_map, "labels of the node, for `nodeSelector`")
     ] = {}
     clusterDNS: Annotated[
-        tuple[str, ...], Setting(values.texts, "name servers for pods with `ClusterFirst`")
+        tuple[str, ...],
+        Setting(
+            values.texts,
+            "name servers for pods with `ClusterFirst`, instead of the built-in one",
+        ),
     ] = ()
     clusterDomain: Annotated[
         str,
         Setting(
             values.any_text,
-            "search domain for pods with `ClusterFirst`, and domain of pod host names",
+            "domain of the names of Services, and search domain for pods with `ClusterFirst`",
         ),
-    ] = ""
+    ] = "cluster.local"
     resolvConf: Annotated[
         str,
         Setting(

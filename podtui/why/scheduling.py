@@ -37,7 +37,8 @@ _NODE_AFFINITY: Final[Path] = (
 NO_LABEL: Final = "node affinity/selector"
 """Part of the scheduler's reason for a node whose labels do not fit."""
 _ONE_NODE: Final = "0/1 nodes are available: 1 "
-_NO_REMEDY: Final = "Lower the requests, relax selectors and tolerations, or add a node."
+_NO_REMEDY: Final = "Lower the requests, or relax selectors and tolerations."
+_OTHER_NODE: Final = "Lower the requests, relax selectors and tolerations, or add a node."
 
 
 def _scheduled(facts: Facts) -> PodCondition | None:
@@ -71,11 +72,12 @@ def _unschedulable(facts: Facts) -> Match | None:
     message = _PREEMPTION.split(condition.message or condition.reason, maxsplit=1)[0]
     explained = message.strip().rstrip(".") or "the scheduler reported no reason"
     remedies = list(_remedies(facts, message))
+    general = _NO_REMEDY if facts.node is not None else _OTHER_NODE
     values = {
         "explained": explained,
         "reasons": _reasons(explained),
         "detail": " ".join(remedy.detail for remedy in remedies).strip(),
-        "advice": " ".join(remedy.advice for remedy in remedies) or _NO_REMEDY,
+        "advice": " ".join(remedy.advice for remedy in remedies) or general,
     }
     return Match(values, remedies[0].field if remedies else None)
 
@@ -152,8 +154,14 @@ def _lower(facts: Facts, resource: str) -> _Remedy:
     asks, whole = requested(facts.pod, resource), allocatable(facts.node, resource)
     largest = largest_request(facts.pod, resource)
     field: Path = largest[0] if largest else ("spec", "containers")
-    if whole is None:
+    if facts.node is None:
         return _Remedy(field, f"Lower its {resource} request, or add a node.")
+    if whole is None:
+        return _Remedy(
+            field,
+            f"Remove its {resource} request, or run the pod on a machine with that resource.",
+            f"The node {facts.node.metadata.name} has no {resource}.",
+        )
     detail = f"It requests {plain(asks)} of {resource}; the node has {plain(whole)}."
     if asks > whole:
         return _Remedy(field, f"Lower its {resource} request.", detail)

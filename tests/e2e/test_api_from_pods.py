@@ -148,6 +148,8 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
     assert agent.out(*run, "auth", "can-i", "watch", "configmaps") == "yes\n"
     whoami = agent.out(*run, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
     assert whoami == "system:serviceaccount:default:reader"
+    openid = json.loads(agent.out(*run, "get", "--raw", "/.well-known/openid-configuration"))
+    assert openid["jwks_uri"] == "https://10.96.0.1/openid/v1/jwks"
     refused = agent.run(*run, "get", "secrets")
     assert refused.returncode == 1
     assert refused.stderr.startswith(
@@ -157,8 +159,10 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
     server = ("--server=https://10.96.0.1", f"--certificate-authority={TOKEN_PATH}/ca.crt")
     wrong = agent.run(*run, "get", "pods", *server, "--token=x")
     assert "You must be logged in to the server" in wrong.stderr
-    names = agent.out(*run, "get", "pods", "-o", "name", "--tls-server-name=kubernetes.default.svc")
-    assert "pod/cli" in names
+    for host in ("kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"):
+        command = f"--server=https://{host} {server[1]} --token=$(cat {TOKEN_PATH}/token)"
+        by_name = ("exec", "cli", "--", "sh", "-c", f"/programs/kubectl get pods {command}")
+        assert "cli " in agent.out(*by_name), host
     agent.out("delete", "pod/cli", "--timeout=60s")
 
 
@@ -228,6 +232,16 @@ def test_a_static_pod_reaches_the_api_with_its_account(agent: KubectlAgent) -> N
     agent.until(lambda: agent.run("get", "pod/static-n1").returncode != 0, 120)
 
 
+def test_a_pod_with_the_network_of_the_machine_reaches_the_api(agent: KubectlAgent) -> None:
+    manifest = pod(agent, "host", "sleep", "100000")
+    manifest["spec"]["hostNetwork"] = True
+    agent.out("apply", "-f", "-", text=json.dumps(manifest))
+    agent.out("wait", "--for=condition=Ready", "pod/host", "--timeout=120s")
+    run = ("exec", "host", "--", "/programs/kubectl", "get", "pods", "-o", "name")
+    assert "pod/host\n" in agent.out(*run)
+    agent.out("delete", "pod/host", "--timeout=60s")
+
+
 def test_others_do_not_reach_the_listener_of_a_pod(agent: KubectlAgent) -> None:
     for name in ("one", "two"):
         manifest = pod(agent, name, "sleep", "100000")
@@ -246,10 +260,10 @@ def test_others_do_not_reach_the_listener_of_a_pod(agent: KubectlAgent) -> None:
         assert away.returncode != 0, target
         with pytest.raises(OSError):  # noqa: PT011 - refused, or filtered
             socket.create_connection((target, int(port)), timeout=5).close()
-    # Inside the pod, it takes credentials.
+    # In the pod, it is reached by the names of the cluster only: by this address, all are refused.
     inside = agent.run(
         "exec", "one", "--", "/programs/kubectl", "get", "pods", "--token=x",
         f"--server=https://127.96.0.1:{port}", "--insecure-skip-tls-verify",
     )  # fmt: skip
-    assert "the Host header does not name this server" in inside.stderr
+    assert "Error from server (Forbidden): unknown" in inside.stderr
     agent.out("delete", "pod/one", "pod/two", "--timeout=60s")

@@ -11,9 +11,11 @@ from typing import Any
 import dns.message
 from dns_world import DOMAIN, DnsWorld
 
+from podtui.api.v1 import Pod, PodSpec
 from podtui.clock import SystemClock
 from podtui.services.dns_server import DnsServer
 from podtui.services.forwarding import Forwarder, Resolver
+from podtui.services.protocol import AttachedPod
 
 LOOPBACK = "127.0.0.1"
 SECONDS = 20.0
@@ -38,11 +40,9 @@ def tcp_socket() -> socket.socket:
 class ServedPod:
     """A pod's side of a name server."""
 
-    def __init__(self, server: DnsServer, key: str) -> None:
-        udp, tcp = udp_socket(), tcp_socket()
+    def __init__(self, udp: socket.socket, tcp: socket.socket) -> None:
         self.udp: tuple[str, int] = udp.getsockname()
         self.tcp: tuple[str, int] = tcp.getsockname()
-        server.add(key, udp, tcp)
 
     async def send(self, data: bytes) -> bytes:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -66,6 +66,16 @@ class ServedPod:
             return await exchange(reader, writer, dns.message.make_query(name, kind).to_wire())
         finally:
             writer.close()
+
+
+async def served(server: DnsServer, sandbox_id: str) -> ServedPod:
+    """Attach a pod to a server."""
+    sockets = udp_socket(), tcp_socket()
+    pod = ServedPod(*sockets)
+    await server.attach(
+        AttachedPod(pod=Pod(spec=PodSpec(containers=())), sandbox_id=sandbox_id, ips=()), sockets
+    )
+    return pod
 
 
 async def exchange(
@@ -93,8 +103,8 @@ async def name_server(
         try:
             yield server
         finally:
-            server.close()
             task.cancel()
+    server.close()
 
 
 class FakeResolver(asyncio.DatagramProtocol):

@@ -8,6 +8,7 @@ from podtui.api.discovery import Endpoint, EndpointConditions, EndpointPort, End
 from podtui.api.objects import Object
 from podtui.api.v1 import Namespace, ObjectMeta, Service, ServicePort, ServiceSpec
 from podtui.client.cache import Cache
+from podtui.services.index import ServiceIndex
 from podtui.services.name_index import NameIndex
 from podtui.services.zone import Answer, Record, Zone, name_of
 
@@ -59,7 +60,7 @@ def endpoint_slice(
 class DnsWorld:
     def __init__(self, *objects: Object) -> None:
         self.cache = Cache()
-        self.index = NameIndex(self.cache)
+        self.index = NameIndex(self.cache, ServiceIndex(self.cache))
         self.put(namespace("default"), namespace("kube-system"), *objects)
         self.zone = Zone(self.index, DOMAIN)
 

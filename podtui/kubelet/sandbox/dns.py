@@ -20,6 +20,8 @@ from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.types import ConfigError
 from podtui.runtime.protocol import DnsConfig, EngineInfo
 
+SERVICE_DNS: Final = "10.96.0.10"
+"""The address of the Service ``kube-system/kube-dns``."""
 MAX_SERVERS: Final = 3
 MAX_SEARCHES: Final = 32
 MAX_SEARCH_LENGTH: Final = 2048
@@ -45,13 +47,20 @@ _MISSING = "MissingClusterDNS"
 class Resolvers:
     """Reads the node's resolver file again for each pod, as it may change while the agent runs.
 
-    ``node_ips`` returns the node's addresses, primary first.
+    ``node_ips`` returns the node's addresses, primary first. With ``services``, pods whose networks
+    have rules find the cluster's own name server.
     """
 
     def __init__(
-        self, config: KubeletConfig, events: EventRecorder, node_ips: Callable[[], tuple[str, ...]]
+        self,
+        config: KubeletConfig,
+        events: EventRecorder,
+        node_ips: Callable[[], tuple[str, ...]],
+        *,
+        services: bool = False,
     ) -> None:
         self._config = config
+        self._services = services
         self._events = events
         self._node_ips = node_ips
         self._checked = False
@@ -74,17 +83,26 @@ class Resolvers:
     async def resolver_of(self, pod: Pod, engine: EngineInfo) -> DnsConfig | None:
         """Return the pod's resolver; None for the engine's default. Raises `ConfigError` if the
         node's file cannot be read under `KubeletConfig.strict`."""
+        servers = self._servers(pod, engine)
         dns = pod_dns(
             pod,
-            cluster_dns=self._config.cluster_dns,
+            cluster_dns=servers,
             cluster_domain=self._config.cluster_domain,
-            host=await self._host(pod, engine),
+            host=await self._host(pod, engine, clustered=bool(servers)),
         )
         if dns.missing_cluster_dns:
             self.report_missing(pod)
         for text in dns.cuts:
             self._events.pod(pod, WARNING, "DNSConfigForming", text)
         return dns.config
+
+    def _servers(self, pod: Pod, engine: EngineInfo) -> tuple[str, ...]:
+        """Return the cluster's name servers that the pod can reach."""
+        if self._config.cluster_dns or self._config.strict or not self._services:
+            return self._config.cluster_dns
+        # Only root sets rules in the host's network.
+        reachable = engine.pod_rules and not (pod.spec.hostNetwork and engine.rootless)
+        return (SERVICE_DNS,) if reachable else ()
 
     def report_missing(self, pod: Pod) -> None:
         """Record that the pod asks for a cluster's resolver and there is none. The node event is
@@ -98,17 +116,20 @@ class Resolvers:
             text = f'pod: "{pod_ref(pod)}". {MISSING_CLUSTER_DNS}'
             self._events.pod(pod, WARNING, _MISSING, text)
 
-    async def _host(self, pod: Pod, engine: EngineInfo) -> DnsConfig | None:
+    async def _host(self, pod: Pod, engine: EngineInfo, *, clustered: bool) -> DnsConfig | None:
+        """Return the node's resolver for a pod. With ``clustered``, the cluster has name servers:
+        of the node, a pod that uses them has only the search list."""
         if not engine.local:
             return None
         path = self._config.resolv_conf
         if not path:
             if not self._config.strict:
                 return None
-            if self._config.cluster_dns and wants_cluster_dns(pod):
+            if clustered and wants_cluster_dns(pod):
                 return DnsConfig()
             return no_resolver(self._node_ips())
-        if not (self._config.strict or pod.spec.hostNetwork):
+        searches_only = clustered and wants_cluster_dns(pod)
+        if not (self._config.strict or pod.spec.hostNetwork or searches_only):
             return await asyncio.to_thread(read_reachable_resolver, path)
         try:
             return await asyncio.to_thread(read_resolver, path)

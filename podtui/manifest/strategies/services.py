@@ -16,7 +16,6 @@ from podtui.manifest.validation.endpoints import endpoints_warnings, validate_en
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.services import (
     is_external,
-    is_headless,
     needs_health_check,
     service_status,
     service_status_warnings,
@@ -25,8 +24,6 @@ from podtui.manifest.validation.services import (
     validate_service,
 )
 
-NO_TRAFFIC: Final = "podtui does not route traffic to cluster addresses yet"
-NO_NAMES: Final = "podtui does not resolve the names of Services yet"
 _AFFINITY_SECONDS: Final = 10800
 
 
@@ -138,9 +135,7 @@ def _status_errors(new: Service, old: Service) -> Errors:
 
 
 def _warnings(new: Service, old: Service | None) -> Iterable[str]:
-    without_address = new.spec.type == "ExternalName" or is_headless(new.spec)
-    yield NO_NAMES if without_address else NO_TRAFFIC
-    yield from service_warnings(new)
+    return service_warnings(new)
 
 
 def _status_warnings(new: Service, old: Service | None) -> Iterable[str]:

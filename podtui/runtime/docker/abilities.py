@@ -230,6 +230,7 @@ def engine_info(
         cgroup_driver=str(info.get("CgroupDriver", "")),
         rootless=rootless,
         local=local,
+        pod_rules=not network_problem,
         cpus=int(info.get("NCPU") or 1),
         memory=int(info.get("MemTotal") or 0),
         root_dir=str(info.get("DockerRootDir", "")),

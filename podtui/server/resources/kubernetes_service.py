@@ -100,6 +100,19 @@ def kubernetes_slice(point: AccessPoint) -> EndpointSlice:
     )
 
 
+async def correct_service(records: Records, service: Service, clock: Clock) -> None:
+    """Create a Service of the cluster itself, or give the stored one its spec."""
+    meta = service.metadata
+    stored = await records.get("services", meta.namespace, meta.name)
+    old = stored if isinstance(stored, Service) else None
+    if old is not None:
+        if old.spec == service.spec:
+            return
+        service = structs.replace(service, metadata=old.metadata)
+    now = rfc3339(clock.now())
+    await records.put("services", managed(service, old, manager=API_SERVER, now=now))
+
+
 class KubernetesService:
     """Publishes the objects for an API at ``point``; removes them if the API has no port (None).
 
@@ -118,13 +131,7 @@ class KubernetesService:
             for resource in _RESOURCES:
                 await self._records.delete(resource, *API_SERVICE)
             return
-        service = kubernetes_service(self._point.port)
-        stored = await self._records.get("services", *API_SERVICE)
-        if isinstance(stored, Service):
-            service = structs.replace(service, metadata=stored.metadata)
-        if not isinstance(stored, Service) or stored.spec != service.spec:
-            old = stored if isinstance(stored, Service) else None
-            await self._records.put("services", managed(service, old, **self._writer()))
+        await correct_service(self._records, kubernetes_service(self._point.port), self._clock)
         await self._publish(self._point)
 
     async def run(self) -> None:

@@ -9,6 +9,7 @@ import yaml
 
 from corpus.apps import App, Skipped, apps_below, unpack
 from corpus.references import node_labels, outside
+from corpus.trial import fixed_files
 
 POD = """\
 apiVersion: v1
@@ -178,3 +179,10 @@ spec:
         "a value in serviceAccountName <ACCOUNT>",
         "machine arm64",
     )
+
+
+def test_files_are_fixed_as_a_user_would_fix_them() -> None:
+    former = b"apiVersion: scheduling.k8s.io/v1beta1\nkind: PriorityClass\nmetadata: {name: p}\n"
+    today = former.replace(b"v1beta1", b"v1") + b"value: 1\n"
+    files = {"a.yaml": former + b"value: 1\n", "b.yaml": today.replace(b"name: p", b"name: q")}
+    assert fixed_files(files) == {**files, "a.yaml": today}

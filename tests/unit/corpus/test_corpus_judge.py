@@ -128,7 +128,7 @@ def test_the_diagnosis_of_a_pod_comes_before_events() -> None:
     owned = item("ReplicaSet", "rs", {}, owners=[{"uid": "web"}])
     report = {
         "name": "a", "cause": "Unschedulable", "title": "No node fits.", "sentences": [],
-        "advice": "",
+        "advice": "", "parts": [],
     }  # fmt: skip
     event = {
         "type": "Warning", "reason": "FailedCreate", "message": "quota",
@@ -142,3 +142,16 @@ def test_the_diagnosis_of_a_pod_comes_before_events() -> None:
     none = objects(deployment, owned)
     found = verdict(workload("Deployment"), none)
     assert said(workload("Deployment"), found, sources, none) == Said("FailedCreate", "quota")
+
+
+def test_the_diagnosis_of_a_workload_is_read_down_to_its_cause() -> None:
+    deployment = item("Deployment", "web", {"replicas": 1})
+    base = {"sentences": [], "advice": "", "parts": []}
+    claim = {**base, "name": "pvc/data", "cause": "ClassMissing", "title": "No class fast.",
+             "advice": "Create it."}  # fmt: skip
+    report = {**base, "name": "deploy/web", "cause": "PodsFail", "title": "0 of 1 pods is ready.",
+              "parts": [claim]}  # fmt: skip
+    none = objects(deployment)
+    text = said(workload("Deployment"), verdict(workload("Deployment"), none),
+                Sources([], [report], []), none)  # fmt: skip
+    assert text == Said("ClassMissing", "0 of 1 pods is ready. No class fast. Create it.")

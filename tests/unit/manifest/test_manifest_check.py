@@ -138,3 +138,14 @@ def test_unreadable_files_are_results(folder: Path) -> None:
     checks = check_paths([folder, folder / "loop.yaml"], node_name=NODE)
     assert checks[0].state is ManifestState.IGNORED
     assert checks[-1].errors == 1
+
+
+def test_a_file_of_kinds_that_are_not_served_is_ignored(tmp_path: Path) -> None:
+    text = "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: web}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    [check] = check_paths([tmp_path], node_name=NODE)
+    assert (check.state, check.errors, check.unread) == (ManifestState.IGNORED, 0, 0)
+    assert check.message == "ignored: ServiceMonitor web (line 1)"
+    assert "a.yaml:2:7: warning: ServiceMonitor of monitoring.coreos.com/v1 is not supported" in (
+        render_text([check])
+    )

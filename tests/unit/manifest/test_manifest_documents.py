@@ -77,7 +77,6 @@ def test_all_pods_of_a_file_run_beside_objects_of_all_kinds() -> None:
     result = read(CONFIG, pod_text(), pod_text("two"), SERVICE, "hello\n")
     assert made(result) == ["web-n1", "two-n1", "c", "web"]
     assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
-        ("NotEnforced", Severity.WARNING, 25),
         ("FurtherDocument", Severity.WARNING, 29),
     ]
 
@@ -88,6 +87,26 @@ def test_a_kind_that_is_not_served_does_not_stop_the_others() -> None:
     (found,) = result.diagnostics
     assert (found.code, found.severity, found.line) == ("OtherObject", Severity.WARNING, 7)
     assert found.message == ("ServiceMonitor of monitoring.coreos.com/v1 is not supported; ignored")
+
+
+def test_a_file_of_kinds_that_are_not_served_is_ignored_with_a_warning_each() -> None:
+    result = read(MONITOR, MONITOR.replace("ServiceMonitor", "PodMonitor"))
+    assert made(result) == []
+    assert [(d.code, d.severity) for d in result.diagnostics] == [
+        ("OtherObject", Severity.WARNING),
+        ("OtherObject", Severity.WARNING),
+    ]
+    jobs = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: j}\n"
+    (found,) = read(jobs).diagnostics
+    assert (found.code, found.severity) == ("FurtherDocument", Severity.WARNING)
+    assert "its pods do not run" in found.message
+
+
+def test_a_misspelt_kind_is_no_other_api() -> None:
+    text = DEPLOYMENT.replace("kind: Deployment", "kind: Deploymnt")
+    assert read(text).diagnostics[0].severity is Severity.ERROR
+    (found,) = read(CONFIG, text).diagnostics
+    assert (found.code, found.fix) == ("FurtherDocument", "write kind: Deployment")
 
 
 def test_a_former_version_is_an_error_that_names_todays() -> None:

@@ -10,7 +10,7 @@ import dns.message
 import dns.rcode
 import dns.rrset
 import pytest
-from dns_client import ServedPod, exchange, name_server, resolver, until
+from dns_client import exchange, name_server, resolver, served, until
 from dns_world import DnsWorld, endpoint, endpoint_slice, service
 from examples import examples
 from hypothesis import given
@@ -55,7 +55,7 @@ def reply_with(address: str, *, flags: int = 0, code: int = 0):
 
 async def test_a_name_of_the_cluster_over_udp_and_tcp() -> None:
     async with name_server(world()) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         for _ in range(3):  # later answers are kept ones
             answer = await pod.ask(WEB)
             assert addresses(answer) == ["10.96.0.7"]
@@ -78,7 +78,7 @@ async def test_every_kind_of_record_is_written() -> None:
     objects = world()
     objects.put(service("kube-dns", "kube-system", clusterIP="10.96.0.10"))
     async with name_server(objects) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         texts = {
             (f"_http._tcp.{WEB}", "SRV"): f"0 100 80 {WEB}.",
             ("dns-version.cluster.local", "TXT"): '"1.1.0"',
@@ -97,7 +97,7 @@ async def test_every_kind_of_record_is_written() -> None:
 async def test_a_change_takes_effect_with_the_next_query() -> None:
     objects = world()
     async with name_server(objects) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         assert addresses(await pod.ask(WEB)) == ["10.96.0.7"]
         objects.cache.remove(service())
         assert (await pod.ask(WEB)).rcode() == dns.rcode.NXDOMAIN
@@ -105,7 +105,7 @@ async def test_a_change_takes_effect_with_the_next_query() -> None:
 
 async def test_large_answers_are_cut_over_udp_and_complete_over_tcp() -> None:
     async with name_server(world(1000)) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         for size, least in ((0, 25), (1232, 70), (65535, 240)):
             wire = await pod.send(_query(DB, size))
             answer = dns.message.from_wire(wire)
@@ -123,14 +123,14 @@ def _query(name: str, size: int) -> bytes:
 
 async def test_the_order_of_addresses_varies() -> None:
     async with name_server(world(8)) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         first = {addresses(await pod.ask(DB))[0] for _ in range(60)}
         assert len(first) > 2
 
 
 async def test_clients_of_other_versions_and_operations_are_refused() -> None:
     async with name_server(world()) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         query = dns.message.make_query(WEB, "A", use_edns=1)
         assert dns.message.from_wire(await pod.send(query.to_wire())).rcode() == dns.rcode.BADVERS
         chaos = dns.message.make_query("version.bind", "TXT", rdclass="CH")
@@ -152,7 +152,7 @@ async def test_clients_of_other_versions_and_operations_are_refused() -> None:
 
 async def test_before_the_objects_are_listed_no_name_is_denied() -> None:
     async with name_server(world(), listed=False) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         assert (await pod.ask(f"no.{WEB}")).rcode() == dns.rcode.SERVFAIL
         assert addresses(await pod.ask(WEB)) == ["10.96.0.7"]
 
@@ -165,7 +165,7 @@ async def test_other_names_are_asked_of_the_resolvers() -> None:
         resolver(reply_with("192.0.2.1")) as (upstream, address),
         name_server(world(), address) as server,
     ):
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         query = _query("www.example.com", 1232)
         answer = dns.message.from_wire(await pod.send(query))
         assert addresses(answer) == ["192.0.2.1"]
@@ -184,7 +184,7 @@ async def test_each_relayed_query_has_its_own_id() -> None:
         resolver(reply_with("192.0.2.1")) as (upstream, address),
         name_server(world(), address) as server,
     ):
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         query = _query("www.example.com", 0)
         for _ in range(8):
             assert (await pod.send(query))[:2] == query[:2]
@@ -196,7 +196,7 @@ async def test_the_name_of_an_external_service_is_resolved() -> None:
         resolver(reply_with("192.0.2.9")) as (upstream, address),
         name_server(world(), address) as server,
     ):
-        answer = await ServedPod(server, "a").ask(EXTERNAL)
+        answer = await (await served(server, "a")).ask(EXTERNAL)
         assert [str(rrset) for rrset in answer.answer] == [
             f"{EXTERNAL}. 30 IN CNAME db.example.com.",
             "db.example.com. 60 IN A 192.0.2.9",
@@ -223,7 +223,7 @@ async def test_answers_with_another_id_or_question_are_ignored() -> None:
         resolver(reply_with("192.0.2.2")) as (_, second),
         name_server(world(), address, second) as server,
     ):
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         count = len(wrongs)
         for number in range(count):
             # The first resolver does not answer in time, so that the second is asked.
@@ -247,7 +247,7 @@ async def test_an_answer_of_another_address_is_ignored(monkeypatch: pytest.Monke
         resolver(from_elsewhere) as (upstream, address),
         name_server(world(), address) as server,
     ):
-        answer = await ServedPod(server, "a").ask("www.example.com")
+        answer = await (await served(server, "a")).ask("www.example.com")
         assert answer.rcode() == dns.rcode.SERVFAIL
         assert len(upstream.queries) == 1
 
@@ -258,7 +258,7 @@ async def test_the_next_resolver_is_asked_and_remembered() -> None:
         resolver(reply_with("192.0.2.2")) as (_, working),
         name_server(world(), failing, working) as server,
     ):
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         for number in range(3):
             assert addresses(await pod.ask(f"{number}.example.com")) == ["192.0.2.2"]
         assert len(first.queries) == 1
@@ -269,11 +269,11 @@ async def test_failures_of_all_resolvers() -> None:
         resolver(reply_with("", code=dns.rcode.REFUSED)) as (_, refusing),
         name_server(world(), refusing) as server,
     ):
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         assert (await pod.ask("www.example.com")).rcode() == dns.rcode.REFUSED
         assert (await pod.ask(EXTERNAL)).rcode() in (dns.rcode.NOERROR, dns.rcode.SERVFAIL)
     async with name_server(world()) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         assert (await pod.ask("www.example.com")).rcode() == dns.rcode.SERVFAIL
         assert (await pod.ask_over_tcp("www.example.com")).rcode() == dns.rcode.SERVFAIL
         assert (await pod.ask(EXTERNAL)).rcode() == dns.rcode.SERVFAIL
@@ -284,7 +284,7 @@ async def test_a_name_that_does_not_exist_elsewhere() -> None:
         resolver(reply_with("", code=dns.rcode.NXDOMAIN)) as (_, address),
         name_server(world(), address) as server,
     ):
-        answer = await ServedPod(server, "a").ask("no.example.com")
+        answer = await (await served(server, "a")).ask("no.example.com")
         assert answer.rcode() == dns.rcode.NXDOMAIN
 
 
@@ -297,7 +297,7 @@ async def test_a_relayed_answer_that_is_too_long_is_cut() -> None:
         return response.to_wire()
 
     async with resolver(long) as (_, address), name_server(world(), address) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         wire = await pod.send(dns.message.make_query("www.example.com", "TXT").to_wire())
         assert len(wire) <= 512
         assert dns.message.from_wire(wire).flags & dns.flags.TC
@@ -312,7 +312,7 @@ async def test_a_pod_that_asks_too_much_does_not_keep_others_waiting(
 ) -> None:
     monkeypatch.setattr(dns_server, "RATE", 20.0)
     async with name_server(world()) as server:
-        loud, quiet = ServedPod(server, "a"), ServedPod(server, "b")
+        loud, quiet = await served(server, "a"), await served(server, "b")
         answered = 0
 
         async def flood() -> None:
@@ -335,7 +335,7 @@ async def test_waiting_queries_of_a_pod_are_limited(monkeypatch: pytest.MonkeyPa
         resolver(lambda data, source: None) as (upstream, address),
         name_server(world(), address) as server,
     ):
-        pod, other = ServedPod(server, "a"), ServedPod(server, "b")
+        pod, other = await served(server, "a"), await served(server, "b")
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(pod.ask(f"{number}.example")) for number in range(3)]
             await until(lambda: len(upstream.queries) == 3)
@@ -350,7 +350,7 @@ async def test_waiting_queries_of_a_pod_are_limited(monkeypatch: pytest.MonkeyPa
 async def test_connections_of_a_pod_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns_server, "MAX_CONNECTIONS", 2)
     async with name_server(world()) as server:
-        pod, other = ServedPod(server, "a"), ServedPod(server, "b")
+        pod, other = await served(server, "a"), await served(server, "b")
         idle = [await pod.connect() for _ in range(2)]
         for reader, writer in idle:
             assert addresses(await exchange(reader, writer, _query(WEB, 0))) == ["10.96.0.7"]
@@ -368,7 +368,7 @@ async def test_connections_of_a_pod_are_limited(monkeypatch: pytest.MonkeyPatch)
 async def test_idle_connections_and_long_queries_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns_server, "IDLE_SECONDS", 0.2)
     async with name_server(world()) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         for start in (b"", b"\0", b"\0\x20abc", b"\xff\xff" + bytes(100)):
             reader, writer = await pod.connect()
             writer.write(start)
@@ -386,7 +386,7 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
 
 async def test_several_queries_in_one_connection() -> None:
     async with name_server(world()) as server:
-        reader, writer = await ServedPod(server, "a").connect()
+        reader, writer = await (await served(server, "a")).connect()
         query = _query(WEB, 0)
         writer.write((len(query).to_bytes(2) + query) * 20)
         for _ in range(20):
@@ -398,21 +398,21 @@ async def test_several_queries_in_one_connection() -> None:
 
 async def test_a_removed_pod_is_not_served() -> None:
     async with name_server(world()) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         reader, writer = await pod.connect()
         await exchange(reader, writer, _query(WEB, 0))
-        server.remove("a")
-        server.remove("a")
+        await server.detach("a")
+        await server.detach("a")
         assert await _rest(reader) == b""
         writer.close()
         with pytest.raises(OSError, match="failed"):
             await pod.connect()
-        assert addresses(await ServedPod(server, "a").ask(WEB)) == ["10.96.0.7"]
+        assert addresses(await (await served(server, "a")).ask(WEB)) == ["10.96.0.7"]
 
 
 async def test_pods_are_served_again_after_a_restart_of_the_server() -> None:
     async with name_server(world()) as server:
-        pod = ServedPod(server, "a")
+        pod = await served(server, "a")
         await pod.ask(WEB)
         async with asyncio.TaskGroup() as group:
             run = group.create_task(server.run())

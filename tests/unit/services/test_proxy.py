@@ -242,6 +242,9 @@ async def test_a_failing_pod_does_not_hold_the_others_and_is_tried_again(world: 
         del world.networks.failing["box-a"]
         await asyncio.sleep(10)
         assert world.rules("a").startswith("add table ip podtui\ndelete table ip podtui\n")
+        # A table that a former agent may have left keeps its clients.
+        assert world.rules("b") != world.networks.applied["box-b"][0]
+        assert "flush table ip podtui\n" in world.networks.applied["box-b"][0]
 
 
 async def test_a_failed_difference_is_followed_by_a_new_table(world: World) -> None:

@@ -110,6 +110,16 @@ def test_a_request_is_compared_with_the_node_and_the_other_pods() -> None:
     assert diagnosis.advice == "Lower its memory request."
 
 
+def test_a_device_that_the_only_node_does_not_have() -> None:
+    gpu = Container(
+        name="c", image="a:1", resources=ResourceRequirements(requests={"nvidia.com/gpu": "1"})
+    )
+    diagnosis = pending("1 Insufficient nvidia.com/gpu", containers=(gpu,))
+    assert diagnosis.sentences[0] == "The node home has no nvidia.com/gpu."
+    expected = "Remove its nvidia.com/gpu request, or run the pod on a machine with that resource."
+    assert diagnosis.advice == expected
+
+
 def test_a_port_names_its_holder() -> None:
     def using(port: int) -> tuple[Container, ...]:
         ports = (ContainerPort(containerPort=80, hostPort=port, protocol="TCP"),)

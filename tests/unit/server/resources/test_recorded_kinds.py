@@ -21,7 +21,6 @@ from yarl import URL
 
 from podtui.clock import SystemClock
 from podtui.manifest.strategies.networking import NO_POLICY
-from podtui.manifest.strategies.services import NO_NAMES, NO_TRAFFIC
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.priorities import publish_system_classes
 
@@ -32,7 +31,7 @@ REQUESTS = [
     for name in RECORDINGS
     for line in Path(__file__).with_name(name).read_text().splitlines()
 ]
-OWN_WARNINGS = tuple(f'299 - "{text}"' for text in (NO_NAMES, NO_POLICY, NO_TRAFFIC))
+OWN_WARNINGS = tuple(f'299 - "{text}"' for text in (NO_POLICY,))
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 CHANGING = ("creationTimestamp", "resourceVersion", "uid", "managedFields", "deletionTimestamp")
 MARKS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from served import Served
 
 from podtui.api.v1 import ObjectMeta, Service, ServicePort, ServiceSpec
-from podtui.manifest.strategies.services import NO_NAMES, NO_TRAFFIC, SERVICES
+from podtui.manifest.strategies.services import SERVICES
+from podtui.server.resources.dns_service import dns_service
 from podtui.server.resources.kubernetes_service import kubernetes_service
 from podtui.server.resources.service_addresses import ADDRESSES, NODE_PORTS, Allocation
 from podtui.server.status import StatusError
@@ -51,7 +53,7 @@ async def create(http: aiohttp.ClientSession, name: str, **spec: Any) -> tuple[A
     async with http.post(PATH, json=body) as response:
         document = json.loads(await response.read())
         assert response.status == 201, document
-        return document, response.headers.getall("Warning")
+        return document, response.headers.getall("Warning", [])
 
 
 async def test_services_that_are_created_at_once_get_different_addresses_and_ports(
@@ -100,24 +102,6 @@ async def test_an_address_is_free_again_when_its_service_is_deleted(
     await create(http, "two", clusterIP="10.96.0.7")
 
 
-async def test_writes_say_what_podtui_does_not_do(http: aiohttp.ClientSession) -> None:
-    traffic, names = f'299 - "{NO_TRAFFIC}"', f'299 - "{NO_NAMES}"'
-    assert (await create(http, "plain"))[1] == [traffic]
-    assert (await create(http, "headless", clusterIP="None"))[1] == [names]
-    external = await create(http, "external", type="ExternalName", externalName="example.com")
-    assert external[1] == [names]
-    patch, headers = {"metadata": {"labels": {"a": "b"}}}, {"Content-Type": "application/json"}
-    headers["Content-Type"] = "application/merge-patch+json"
-    async with http.patch(f"{PATH}/plain", data=json.dumps(patch), headers=headers) as response:
-        assert response.headers.getall("Warning") == [traffic]
-    async with http.patch(
-        f"{PATH}/plain/status", data=json.dumps(patch), headers=headers
-    ) as response:
-        assert "Warning" not in response.headers
-    async with http.get(f"{PATH}/plain") as response:
-        assert "Warning" not in response.headers
-
-
 def test_the_service_of_the_api_keeps_the_rules() -> None:
     item = kubernetes_service(6443)
     assert list(SERVICES.validate_create(item)) == []
@@ -125,9 +109,17 @@ def test_the_service_of_the_api_keeps_the_rules() -> None:
     assert allocation().updated(item, item) == item
 
 
-def test_the_address_of_the_kubernetes_service_is_reserved() -> None:
-    with pytest.raises(StatusError, match=r"10\.96\.0\.1: provided IP is already allocated"):
-        allocation().created(service("web", "10.96.0.1"))
+@pytest.mark.parametrize("address", ["10.96.0.1", "10.96.0.10"])
+def test_the_addresses_of_the_cluster_itself_are_reserved(address: str) -> None:
+    text = re.escape(f"{address}: provided IP is already allocated")
+    with pytest.raises(StatusError, match=text):
+        allocation().created(service("web", address))
+
+
+def test_the_service_of_names_keeps_the_rules() -> None:
+    item = dns_service()
+    assert list(SERVICES.validate_create(item)) == []
+    assert allocation().updated(item, item) == item
 
 
 def test_a_full_range_is_an_internal_error() -> None:
