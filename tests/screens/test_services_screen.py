@@ -28,7 +28,8 @@ async def open_service(
         await wait_for(pilot, lambda: len(app.model.pods) == 2 and app.model.kinds, "the objects")
         screen = ObjectScreen(SERVICES, shop_objects()["web"].metadata)
         app.session.push(screen)
-        await wait_for(pilot, lambda: "10.244.0.2:8080" in screen_text(app), "its endpoints")
+        await wait_for(pilot, lambda: screen.opened and len(screen.network_table.set) == 8,
+                       "its endpoints")  # fmt: skip
         yield app, pilot, screen
 
 
