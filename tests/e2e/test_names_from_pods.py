@@ -100,10 +100,10 @@ def in_pod(agent: KubectlAgent, *command: str) -> str:
 
 
 def test_pods_have_the_cluster_s_name_server(agent: KubectlAgent) -> None:
-    assert in_pod(agent, "cat", "/etc/resolv.conf").split("\n")[:3] == [
+    assert sorted(in_pod(agent, "cat", "/etc/resolv.conf").splitlines()) == [
         "nameserver 10.96.0.10",
-        "search default.svc.cluster.local svc.cluster.local cluster.local lan.test",
         "options ndots:5",
+        "search default.svc.cluster.local svc.cluster.local cluster.local lan.test",
     ]
     assert "MissingClusterDNS" not in agent.out("get", "events", "-A")
 
