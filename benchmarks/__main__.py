@@ -25,6 +25,7 @@ ALL = {
     "workloads": ("benchmarks.workloads", "measure"),
     "play": ("benchmarks.play", "measure"),
     "services": ("benchmarks.services", "measure"),
+    "names": ("benchmarks.names", "measure"),
     "paint": ("benchmarks.paint", "measure"),
     "keys": ("benchmarks.keys", "measure"),
     "resting": ("benchmarks.resting", "measure"),

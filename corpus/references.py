@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -15,6 +16,15 @@ _LOCAL: Final = frozenset({
     "persistentVolumeClaim", "image", "ephemeral", "nfs",
 })  # fmt: skip
 """Sources of volumes that exist on one machine, or that an object describes."""
+_OF_VOLUME: Final = frozenset({
+    "hostPath", "local", "nfs", "accessModes", "capacity", "claimRef", "mountOptions",
+    "nodeAffinity", "persistentVolumeReclaimPolicy", "storageClassName", "volumeMode",
+    "volumeAttributesClassName",
+})  # fmt: skip
+"""The fields of PersistentVolumes, except sources on other machines."""
+_WITH_REPLICAS: Final = frozenset({
+    "Deployment", "ReplicaSet", "StatefulSet", "ReplicationController",
+})  # fmt: skip
 _CLUSTER_SCOPED: Final = frozenset({
     "PersistentVolume", "StorageClass", "PriorityClass", "RuntimeClass", "Namespace",
 })  # fmt: skip
@@ -74,6 +84,7 @@ def outside(documents: Iterable[Map]) -> Outside:
             if (kind, scope, name) not in present and (kind, name) not in _EVERYWHERE:
                 missing.setdefault((kind, scope, name), set()).update({key} - {""})
         machine.update(_hardware(document))
+    machine.update(_shared_ports(documents))
     objects = {reference: frozenset(missing[reference]) for reference in sorted(missing)}
     return Outside(objects, tuple(sorted(machine)))
 
@@ -214,10 +225,30 @@ def _hardware(document: Map) -> Iterator[str]:
             yield from (f"device {name}" for name in amounts if "/" in str(name))
     if spec.get("resourceClaims"):
         yield "device claims"
-    for volume in _maps(spec.get("volumes")):
-        for source in volume.keys() - _LOCAL:
+    sources = [(volume, _LOCAL) for volume in _maps(spec.get("volumes"))]
+    if document.get("kind") == "PersistentVolume":
+        sources.append((_map(document.get("spec")), _OF_VOLUME))
+    for volume, local in sources:
+        for source in volume.keys() - local:
             driver = _map(volume[source]).get("driver", "")
             yield f"volume {source} {driver}".rstrip()
+
+
+def _shared_ports(documents: Iterable[Map]) -> Iterator[str]:
+    """Yield the number of nodes that the pods with one hostPort need."""
+    counts = Counter[tuple[str, int]]()
+    for document in {_identity(item): item for item in documents}.values():
+        pods = 1
+        if document.get("kind") in _WITH_REPLICAS:
+            replicas = _map(document.get("spec")).get("replicas")
+            pods = replicas if isinstance(replicas, int) else 1
+        for container in _containers(pod_spec(document)):
+            for port in _maps(container.get("ports")):
+                if isinstance(number := port.get("hostPort"), int):
+                    counts[str(port.get("protocol") or "TCP"), number] += pods
+    for (protocol, number), pods in counts.items():
+        if pods > 1:
+            yield f"{pods} nodes for hostPort {protocol} {number}"
 
 
 def _texts_to_fill_in(document: Map, spec: Map) -> Iterator[tuple[str, str]]:

@@ -49,10 +49,15 @@ its workloads have. A CronJob gets a Job at once.
 Versions of one object in several files of an app are one workload.
 
 Apps are complete if they contain the ConfigMaps, Secrets, claims, volumes, classes and service
-accounts that they refer to, and need no devices, no storage of other machines, no second node and
-no values for placeholders (`PROJECT_ID` in the name of an image). The others also
-count as started only if all their pods run. The last column counts their workloads again after the
-missing objects have been created, with any values; devices and storage are not simulated."""
+accounts that they refer to, and need no devices, no storage of other machines (also behind a
+PersistentVolume), no second node (anti-affinity, pods with the same `hostPort`) and no values for
+placeholders (`PROJECT_ID` in the name of an image). The others also count as started only if all
+their pods run; a table below counts what they lack. Nothing else is left out: apps also count that
+the API of a cluster refuses, or whose programs fail by design. The last column counts their
+workloads again after the missing objects have been created, with any values; devices and storage
+are not simulated."""
+
+_LACKS = "An app may lack several of these."
 
 _REST = """\
 A row for each cause, with what podtui says. "needs" lists what an incomplete app does not
@@ -111,6 +116,25 @@ def _shares(group: Sequence[Outcome], run: Callable[[Outcome], Run]) -> tuple[st
 
 def _share(part: int, whole: int) -> str:
     return f"{part} ({100 * part / whole:.1f} %)" if whole else "–"
+
+
+def _lacks(outcomes: Iterable[Outcome]) -> str:
+    counts = Counter[str]()
+    for outcome in outcomes:
+        kinds = {kind for kind, _, _ in outcome.outside.objects}
+        counts.update(kinds | {_need(text) for text in outcome.outside.machine})
+    rows = [(need, str(count)) for need, count in counts.most_common()]
+    return _table(("missing", "apps"), rows)
+
+
+def _need(text: str) -> str:
+    """Return the class of a need of the machine: ``device``, ``volume``, ``nodes`` and so on."""
+    first, _, rest = text.partition(" ")
+    if first.isdigit():
+        return "several nodes"
+    return {"a": "a value for a placeholder", "volume": f"volume {rest.split(' ')[0]}"}.get(
+        first, first
+    )
 
 
 def _rest(group: Iterable[Outcome]) -> Iterator[tuple[str, str, str]]:

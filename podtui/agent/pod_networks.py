@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import socket
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Final
 
 from podtui.api.v1 import Pod
-from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 from podtui.runtime.protocol import Runtime
-from podtui.services.protocol import AttachedPod, ServiceNetwork, Stream, Transport
-
-_DIAL_SECONDS: Final = 10.0
-_PIECE: Final = 64 * 1024
+from podtui.services.protocol import AttachedPod, ServiceNetwork, Transport
 
 
 def host_table(root_dir: str) -> str:
@@ -66,28 +58,6 @@ class EngineNetworks:
     async def forget_flows(self, sandbox_id: str, ip: str, port: int) -> None:
         await self._runtime.forget_pod_flows(sandbox_id, ip, port)
 
-    @asynccontextmanager
-    async def dial(self, ip: str, port: int) -> AsyncGenerator[Stream]:
-        sandbox_id = self._pods.get(ip)
-        sock = socket.socket(_family(ip)) if sandbox_id is None else None
-        if sandbox_id is not None:
-            try:
-                sock = await self._runtime.pod_socket(sandbox_id, ip)
-            except (EngineNotFound, EngineConflict, EngineUnavailable):
-                raise
-            except EngineError:
-                # The network cannot be entered from here; `Runtime.dial` has other methods.
-                async with self._runtime.dial(sandbox_id, port) as stream:
-                    yield stream
-                return
-        assert sock is not None
-        with sock:
-            sock.setblocking(False)
-            with _translated(ip, port):
-                async with asyncio.timeout(_DIAL_SECONDS):
-                    await asyncio.get_running_loop().sock_connect(sock, (ip, port))
-            yield _SocketStream(sock, ip, port)
-
     async def datagrams(self, ip: str) -> socket.socket:
         sandbox_id = self._pods.get(ip)
         if sandbox_id is not None:
@@ -95,42 +65,6 @@ class EngineNetworks:
         sock = socket.socket(_family(ip), socket.SOCK_DGRAM)
         sock.setblocking(False)
         return sock
-
-
-class _SocketStream:
-    """A connected socket, which the caller closes."""
-
-    def __init__(self, sock: socket.socket, ip: str, port: int) -> None:
-        self._socket = sock
-        self._ip = ip
-        self._port = port
-        self._ended = False
-
-    async def read(self) -> bytes:
-        with _translated(self._ip, self._port):
-            return await asyncio.get_running_loop().sock_recv(self._socket, _PIECE)
-
-    async def write(self, data: bytes) -> None:
-        with _translated(self._ip, self._port):
-            await asyncio.get_running_loop().sock_sendall(self._socket, data)
-
-    async def end(self) -> None:
-        if not self._ended:
-            self._ended = True
-            with suppress(OSError):  # The peer has already closed the connection.
-                self._socket.shutdown(socket.SHUT_WR)
-
-
-@contextmanager
-def _translated(ip: str, port: int) -> Generator[None]:
-    """Raises `EngineError` for the errors of a connection."""
-    try:
-        yield
-    except TimeoutError as error:
-        raise EngineError(f"no answer from {ip} port {port}") from error
-    except OSError as error:
-        reason = error.strerror or error
-        raise EngineError(f"the connection to {ip} port {port} failed: {reason}") from error
 
 
 def _family(ip: str) -> socket.AddressFamily:

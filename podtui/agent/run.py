@@ -22,7 +22,6 @@ import msgspec
 from aiohttp import web
 
 from podtui import __version__
-from podtui.agent.api_for_pods import ApiForPods
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.folder_objects import FolderObjects
@@ -31,12 +30,9 @@ from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
-from podtui.agent.node_resolvers import NodeResolvers
 from podtui.agent.pod_collector import PodCollector
-from podtui.agent.pod_dialing import EndpointDialer
-from podtui.agent.pod_networks import EngineNetworks, host_table
-from podtui.agent.publishing import AGENT as PUBLISHER
-from podtui.agent.publishing import publishing_jobs
+from podtui.agent.pod_networks import EngineNetworks
+from podtui.agent.services import service_parts
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
 from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
@@ -47,7 +43,6 @@ from podtui.client.api_client import ApiClient
 from podtui.client.protocol import Follower
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
-from podtui.controllers.events import ControllerEvents
 from podtui.controllers.manager import AGENT, controller_jobs
 from podtui.controllers.volumes import VolumeDirectories
 from podtui.errors import AgentClash, PodtuiError, first_error
@@ -94,10 +89,6 @@ from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.pod_server import PodServers
 from podtui.server.transport.tls import ServerCertificate, TlsServer
-from podtui.services.dns_server import DnsServer
-from podtui.services.forwarding import Forwarder
-from podtui.services.manager import SERVICE_PROXY, Services, service_jobs
-from podtui.services.zone import CLUSTER_DOMAIN
 from podtui.settings import SETTINGS, Settings
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
@@ -297,39 +288,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 stack.push_async_callback(manager.close)
                 directories = volume_directories(runtime, settings)
                 jobs |= controller_jobs(manager, objects, clock, directories)
-            proxy_client = UnixClient(settings.socket_path, clock=clock, agent=SERVICE_PROXY)
-            stack.push_async_callback(proxy_client.close)
-            events = ControllerEvents(proxy_client, clock)
-            services = Services(
-                networks,
-                events,
-                clock,
-                node_name=settings.nodeName,
-                host_table=host_table(str(settings.rootDir)),
+            servers = (
+                PodServers(runner, certificate, clock=clock) if settings.enableServer else None
             )
-            if settings.engine != "memory":
-                # Simulated pods have no network.
-                networks.services = services.proxy
-            dns = DnsServer(
-                services.names,
-                settings.clusterDomain or CLUSTER_DOMAIN,
-                Forwarder(NodeResolvers(settings.resolvConf, clock)),
-                clock,
-            )
-            stack.callback(dns.close)
-            services.listeners.append(dns)
-            jobs["cluster DNS"] = dns.run
-            if settings.enableServer:
-                pods_api = ApiForPods(PodServers(runner, certificate, clock=clock))
-                stack.callback(pods_api.close)
-                services.listeners.append(pods_api)
-                jobs["API for pods"] = pods_api.run
-            jobs["events of Services"] = events.run
-            jobs |= service_jobs(services, objects)
-            publisher = UnixClient(settings.socket_path, clock=clock, agent=PUBLISHER)
-            stack.push_async_callback(publisher.close)
-            dialer = EndpointDialer(runtime, networks)
-            jobs |= publishing_jobs(services, publisher, events, dialer, settings, clock)
+            jobs |= service_parts(stack, runtime, networks, objects, settings, clock, servers)
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [

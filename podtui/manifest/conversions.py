@@ -57,6 +57,7 @@ def _edits(tree: Tree, source: Source) -> Iterator[Edit]:
     elif kind == "HorizontalPodAutoscaler":
         if tree["apiVersion"] != "autoscaling/v2beta2":
             raise _NotExact
+        yield from _target(spec, source)
     elif kind not in _SAME:
         raise _NotExact
 
@@ -68,6 +69,17 @@ def _selector(spec: Tree, source: Source) -> Iterator[Edit]:
     if not labels or not all(isinstance(value, str) for value in labels.values()):
         raise _NotExact
     edits = source.set(("spec", "selector"), {"matchLabels": labels}, after="replicas")
+    if not edits:
+        raise _NotExact
+    yield from edits
+
+
+def _target(spec: Tree, source: Source) -> Iterator[Edit]:
+    """Name the group of the target, which today's API requires: each of the kinds has only one."""
+    target = _map(spec.get("scaleTargetRef"))
+    if target.get("apiVersion") or target.get("kind") not in _WITH_SELECTOR:
+        return
+    edits = source.set(("spec", "scaleTargetRef", "apiVersion"), "apps/v1", after="kind")
     if not edits:
         raise _NotExact
     yield from edits

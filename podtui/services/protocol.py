@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -72,22 +71,6 @@ class PodListener(Protocol):
         ...
 
 
-class Stream(Protocol):
-    """A byte connection to a port of a pod. Raises `PodtuiError` when it breaks."""
-
-    async def read(self) -> bytes:
-        """Return the next bytes; empty at the end."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Write, and return when there is room for more."""
-        ...
-
-    async def end(self) -> None:
-        """Close the write direction. Idempotent."""
-        ...
-
-
 class PodNetworks(Protocol):
     async def set_rules(self, sandbox_id: str, rules: str) -> None:
         """Apply a transaction of nftables in the network of a pod: all of it, or nothing."""
@@ -101,15 +84,6 @@ class PodNetworks(Protocol):
     async def forget_flows(self, sandbox_id: str, ip: str, port: int) -> None:
         """Delete what the network of a pod remembers of UDP exchanges with a backend, so that the
         next packets of the same sockets go to another one."""
-        ...
-
-    def dial(self, ip: str, port: int) -> AbstractAsyncContextManager[Stream]:
-        """Connect to a TCP port of the pod with this IP; of another address if no pod has it."""
-        ...
-
-    async def datagrams(self, ip: str) -> socket.socket:
-        """Return a UDP socket that is not connected and not blocking, for packets to the pod with
-        this IP; to another address if no pod has it."""
         ...
 
 

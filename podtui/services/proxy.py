@@ -57,6 +57,7 @@ HOST: Final = ""
 CONCURRENCY: Final = 4
 LISTED_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 60.0
+_GATHER_SECONDS: Final = 0.01
 _FIRST_RETRY: Final = 1.0
 _LAST_RETRY: Final = 300.0
 FAILED: Final = "FailedServiceRules"
@@ -82,6 +83,8 @@ class _Network:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     worker: asyncio.Task[None] | None = None
+    replace: bool = False
+    """Whether the table is replaced completely, because the last try failed."""
     unavailable: bool = False
     """Whether the last try found that the network cannot be entered."""
     reported: str = ""
@@ -140,12 +143,16 @@ class Proxy:
         table = self._host_table if pod.host_network else TABLE
         network = _Network(replace(pod, sandbox_id=sandbox_id), table)
         self._attached[sandbox_id] = network
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LISTED_SECONDS):
-                await self._ready.wait()
-        if not await self._try(network):
-            network.wake.set()
-        self._start(network)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LISTED_SECONDS):
+                    await self._ready.wait()
+            await self._try(network)
+        finally:
+            # Also if the pass of the pod is cancelled.
+            if network.rules is None:
+                network.wake.set()
+            self._start(network)
 
     def reaches(self, sandbox_id: str) -> bool:
         """Also for a pod whose rules could not be applied yet: they will be."""
@@ -195,6 +202,8 @@ class Proxy:
                     self._start(network)
                 while True:
                     await self._wake.wait()
+                    # Many objects may change at once, as in a rollout.
+                    await self._clock.sleep(_GATHER_SECONDS)
                     self._wake.clear()
                     self._update_table()
         finally:
@@ -249,7 +258,8 @@ class Proxy:
     # --- applying
 
     def _start(self, network: _Network) -> None:
-        if self._group is not None and network.worker is None:
+        attached = self._attached.get(network.pod.sandbox_id) is network
+        if attached and self._group is not None and network.worker is None:
             name = f"rules of {network.pod.pod.metadata.name}"
             network.worker = self._group.create_task(self._keep(network), name=name)
 
@@ -304,10 +314,9 @@ class Proxy:
             if network.reported != str(error):
                 network.reported = str(error)
                 self._report(network, FAILED, f"failed to apply the rules of Services: {error}")
-            # The next try replaces the whole table.
-            network.rules = None
+            network.rules, network.replace = None, True
             return False
-        network.reported, network.unavailable = "", False
+        network.reported, network.unavailable, network.replace = "", False, False
         await self._forget_flows(network)
         return True
 
@@ -335,7 +344,9 @@ class Proxy:
         ports = {p: a for addresses in network.listening.values() for p, a in addresses.items()}
         listeners = listener_table(ports)
         if network.rules is None:
-            rules = creation(merged(listeners, table), network.table)
+            # A former agent may have left a table, with the clients of session affinity.
+            keep = not network.replace
+            rules = creation(merged(listeners, table), network.table, keep_clients=keep)
         else:
             rules = difference(network.listeners, listeners, network.table)
             rules += self._difference_of(network.rules, table, network.table)

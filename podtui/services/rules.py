@@ -178,14 +178,25 @@ def _is_ipv4(ip: str) -> bool:
 # --- transactions
 
 
-def creation(table: Table, name: str = TABLE) -> str:
-    """Return the transaction that replaces whatever the table has by these rules."""
+def creation(table: Table, name: str = TABLE, *, keep_clients: bool = False) -> str:
+    """Return the transaction that replaces whatever the table has by these rules.
+
+    With ``keep_clients``, sets of session affinity keep their clients. Then, former chains and sets
+    remain without effect, and the transaction fails if the table comes from another version of
+    podtui with other types.
+    """
     lines = [
-        # A table that does not exist cannot be deleted, unless it is added first.
-        *removal(name).splitlines(),
+        # A table that does not exist cannot be deleted or flushed, unless it is added first.
+        f"add table ip {name}",
+        *([f"flush table ip {name}"] if keep_clients else [f"delete table ip {name}"]),
         f"add table ip {name}",
         f"add map ip {name} {SERVICES} {_MAP}",
-        *(f"add set ip {name} {item} {spec}" for item, spec in _SETS.items()),
+        f"flush map ip {name} {SERVICES}",
+        *(
+            line
+            for item, spec in _SETS.items()
+            for line in (f"add set ip {name} {item} {spec}", f"flush set ip {name} {item}")
+        ),
         *(f"add chain ip {name} {item} {spec}".rstrip() for item, spec in _HOOKS.items()),
         *(f"add rule ip {name} {rule}" for rule in _HOOK_RULES),
     ]

@@ -132,13 +132,12 @@ class Zone:
         self, name: Name, kind: Literal["A", "AAAA"], entries: _Entries, aliases: int
     ) -> Answer:
         if not isinstance(entries, _Alias):
-            version = 4 if kind == "A" else 6
             addresses = dict.fromkeys(host.address for host in entries)
             return Answer(
                 records=tuple(
                     Record(owner=name, type=kind, address=address)
                     for address in addresses
-                    if _version(address) == version
+                    if _type_of(address) == kind
                 )
             )
         alias = Record(owner=name, type="CNAME", target=entries.target)
@@ -327,5 +326,8 @@ def _locations(name: Name, hosts: tuple[_Host, ...]) -> Answer:
 
 
 def _address_record(host: _Host) -> Record:
-    kind = "A" if _version(host.address) == 4 else "AAAA"
-    return Record(owner=host.owner, type=kind, address=host.address)
+    return Record(owner=host.owner, type=_type_of(host.address), address=host.address)
+
+
+def _type_of(address: str) -> Literal["A", "AAAA"]:
+    return "AAAA" if ":" in address else "A"

@@ -581,9 +581,10 @@ class PodtuiApp(KeyQueue):
         try:
             return parse_command(text, self.commands)
         except UsageError as error:
-            why = self.custom.why_unavailable(text.split()[0]) or str(error)
+            unknown = str(error)
             if not self.model.kinds:
-                why += "; the kinds of this server are not read yet"
+                unknown += "; the kinds of this server are not read yet"
+            why = self.custom.why_unavailable(text.split()[0]) or unknown
             self.notify(why, severity="warning", markup=False)
             return None
 

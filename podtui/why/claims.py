@@ -43,8 +43,10 @@ _BRIEFS: Final = {
 
 
 def with_claims(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
-    """Add the diagnoses of the claims that keep a pod from being scheduled."""
-    if diagnosis.cause != "Unschedulable" or "PersistentVolumeClaim" not in diagnosis.title:
+    """Add the diagnoses of the claims that keep a pod from being scheduled, or from its start."""
+    unscheduled = diagnosis.cause == "Unschedulable" and "PersistentVolumeClaim" in diagnosis.title
+    unmounted = diagnosis.cause == "VolumeFailed" and "PVC is not bound" in diagnosis.title
+    if not (unscheduled or unmounted):
         return diagnosis
     names = {name for volume in pod.spec.volumes if (name := _claim_name(pod, volume))}
     claims = [
@@ -265,10 +267,14 @@ def _named(inventory: Inventory, item: PersistentVolumeClaim) -> Diagnosis:
     reasons = volume_misfit(volume, item)
     if not reasons:
         return _waits(inventory, item, "ClaimPending", f"It is being bound to {name}.", ())
+    of_volume = volume.metadata.annotations.get(_BETA_CLASS, volume.spec.storageClassName)
+    stated = (
+        "" if of_volume == (_class_of(item) or "") else f' with storageClassName: "{of_volume}"'
+    )
     return _waits(
         inventory, item, "VolumeMismatch",
         f"It names the volume {name}, which does not fit: {'; '.join(reasons)}.", (),
-        advice="Change the volume, or create the claim again.",
+        advice=f"Change the volume, or create the claim again{stated}.",
     )  # fmt: skip
 
 

@@ -124,7 +124,9 @@ def _start_without(facts: Facts, match: Match, source: Source) -> Iterator[Fix |
 
 def _volume(facts: Facts) -> Match | None:
     mount = _mount(facts)
-    return Match({"volume": mount[0], "text": mount[1]}, mount[2]) if mount is not None else None
+    if mount is None:
+        return None
+    return Match({"volume": mount[0], "text": mount[1].rstrip(".")}, mount[2])
 
 
 # --- the sandbox
@@ -199,7 +201,7 @@ SANDBOX: tuple[Rule[Facts], ...] = (
     Rule(
         id="VolumeFailed",
         match=_volume,
-        title="The volume {volume} cannot be set up: {text}",
+        title="The volume {volume} cannot be set up: {text}.",
         brief="volume {volume}: {text}",
         sentences=("No container starts before all volumes are set up.",),
         events=("FailedMount",),

@@ -148,6 +148,8 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
     assert agent.out(*run, "auth", "can-i", "watch", "configmaps") == "yes\n"
     whoami = agent.out(*run, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
     assert whoami == "system:serviceaccount:default:reader"
+    openid = json.loads(agent.out(*run, "get", "--raw", "/.well-known/openid-configuration"))
+    assert openid["jwks_uri"] == "https://10.96.0.1/openid/v1/jwks"
     refused = agent.run(*run, "get", "secrets")
     assert refused.returncode == 1
     assert refused.stderr.startswith(
@@ -157,8 +159,10 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
     server = ("--server=https://10.96.0.1", f"--certificate-authority={TOKEN_PATH}/ca.crt")
     wrong = agent.run(*run, "get", "pods", *server, "--token=x")
     assert "You must be logged in to the server" in wrong.stderr
-    names = agent.out(*run, "get", "pods", "-o", "name", "--tls-server-name=kubernetes.default.svc")
-    assert "pod/cli" in names
+    for host in ("kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"):
+        command = f"--server=https://{host} {server[1]} --token=$(cat {TOKEN_PATH}/token)"
+        by_name = ("exec", "cli", "--", "sh", "-c", f"/programs/kubectl get pods {command}")
+        assert "cli " in agent.out(*by_name), host
     agent.out("delete", "pod/cli", "--timeout=60s")
 
 

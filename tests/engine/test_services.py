@@ -37,7 +37,7 @@ from podtui.clock import SystemClock
 from podtui.errors import PodtuiError
 from podtui.runtime.docker import DockerRuntime
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 SERVER = """
 apiVersion: v1
 kind: Pod
@@ -130,7 +130,7 @@ class Agent:
             [sys.executable, "-m", "podtui", "down", "--yes", *self._flags],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -10,8 +10,8 @@ from typing import Any
 
 import dns.message
 from dns_world import DOMAIN, DnsWorld
+from pod_builders import make_pod
 
-from podtui.api.v1 import Pod
 from podtui.clock import SystemClock
 from podtui.services.dns_server import DnsServer
 from podtui.services.forwarding import Forwarder, Resolver
@@ -72,7 +72,7 @@ async def served(server: DnsServer, sandbox_id: str) -> ServedPod:
     """Attach a pod to a server."""
     sockets = udp_socket(), tcp_socket()
     pod = ServedPod(*sockets)
-    await server.attach(AttachedPod(pod=Pod(), sandbox_id=sandbox_id, ips=()), sockets)
+    await server.attach(AttachedPod(pod=make_pod(), sandbox_id=sandbox_id, ips=()), sockets)
     return pod
 
 

@@ -20,7 +20,7 @@ from picture_world import (
     world,
 )
 from pictures import BIG, SMALL, Opens, Scene, Stage
-from service_scene import shop_objects, with_services
+from service_scene import INGRESSES, SERVICES, shop_objects, with_services
 from textual.command import CommandPalette
 from textual.screen import Screen
 from tree_scene import rich
@@ -154,10 +154,14 @@ def objects(list_of: str, *keys: str, text: str, shows: type[Screen[Any]], tab: 
                  tab=tab, size=size, opened_by=opened_by)  # fmt: skip
 
 
-def services(list_of: str, *keys: str, text: str, shows: type[Screen[Any]], tab: str = "",
+def services(opens: Opens, text: str, shows: type[Screen[Any]], tab: str = "",
              size: tuple[int, int] = BIG) -> Scene:  # fmt: skip
-    return Scene(shows=shows, text=text, client=with_services, select="", opens=typed(list_of),
-                 keys=keys, tab=tab, size=size)  # fmt: skip
+    return Scene(shows=shows, text=text, client=with_services, select="", opens=opens, tab=tab,
+                 size=size)  # fmt: skip
+
+
+opened_service = over(lambda: ObjectScreen(SERVICES, shop_objects()["web"].metadata))
+opened_ingress = over(lambda: ObjectScreen(INGRESSES, shop_objects()["ingress"].metadata))
 
 
 async def no_figures() -> tuple[()]:
@@ -278,13 +282,13 @@ FULL_SCREENS: Final = {
                            tab="yaml", size=SMALL),
     "object-data": objects("secrets", "enter", text="password", shows=ObjectScreen, tab="data",
                            size=SMALL),
-    "service-network": services("svc", "enter", text="30080", shows=ObjectScreen, tab="network"),
-    "service-network-small": services("svc", "enter", text="30080", shows=ObjectScreen,
-                                      tab="network", size=SMALL),
-    "ingress-network": services("ing", "enter", text="shop.example", shows=ObjectScreen,
-                                tab="network"),
-    "map": services("map", text="dbb", shows=MapScreen),
-    "map-small": services("map", text="dbb", shows=MapScreen, size=SMALL),
+    "service-list": services(typed("svc"), "1/2", KindScreen),
+    "service-network": services(opened_service, "30080", ObjectScreen, "network"),
+    "service-network-small": services(opened_service, "30080", ObjectScreen, "network",
+                                      size=SMALL),
+    "ingress-network": services(opened_ingress, "shop.example", ObjectScreen, "network"),
+    "map": services(typed("map"), "dbb", MapScreen),
+    "map-small": services(typed("map"), "dbb", MapScreen, size=SMALL),
     "value": objects("secrets", "enter", "enter", text="open sesame", shows=ValueScreen,
                      size=SMALL),
     "trash": Scene(shows=TrashScreen, text="old.yaml", opens=show_trash, size=SMALL),

@@ -236,7 +236,7 @@ class Syncer:
             failure = await self._parts.sandboxes.check_config(pod, info)
             if failure is not None:
                 return acted, _Failures((failure,), self._config.error_backoff)
-        if self._parts.network is not None:
+        if self._parts.network is not None and sandbox_id:
             await self._parts.network.attach(pod, sandbox_id, ips)
         await self._parts.volumes.refresh(pod, sandbox_id)
         starting = bool(actions.start_ephemeral or actions.start_init or actions.start)

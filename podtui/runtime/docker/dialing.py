@@ -37,6 +37,9 @@ _HELPER_SECONDS: Final = 10.0
 _ANSWER_LIMIT: Final = 4096
 _NOT_FOUND: Final = (126, 127)
 _MAX_ENTERED: Final = 1000
+_ROOT_ONLY: Final = (
+    "only root may set rules in the host's network, with an engine that runs as root"
+)
 T = TypeVar("T")
 
 RunningIn = Callable[[str, str], Awaitable[Sequence[str]]]
@@ -238,6 +241,11 @@ class Dialing:
                 f"failed to enter the network namespace of the pod: {reason}"
             ) from error
 
+    def note(self, status: SandboxStatus) -> None:
+        """Remember an inspected sandbox, so that it need not be inspected again to enter it."""
+        if status.enterable and status.pid is not None:
+            self._remember(status.record.id, (status.pid, status.ips), None)
+
     def _remember(self, sandbox_id: str, entered: tuple[int, tuple[str, ...]], result: T) -> T:
         self._entered[sandbox_id] = entered
         while len(self._entered) > _MAX_ENTERED:
@@ -249,7 +257,7 @@ class Dialing:
         if not sandbox_id:
             info = self._connection.link.info
             if not info.local_host_network or info.rootless or os.geteuid() != 0:
-                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+                raise NetworkUnavailable(_ROOT_ONLY)
             return 0, ()
         status = await self._ready(sandbox_id)
         if not status.enterable or status.pid is None:

@@ -159,7 +159,9 @@ class DockerRuntime:
     # --- sandboxes
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
-        return await self._sandboxes.status(sandbox_id)
+        status = await self._sandboxes.status(sandbox_id)
+        self._dialing.note(status)
+        return status
 
     async def run_sandbox(self, config: SandboxConfig) -> Started:
         return await self._sandboxes.run(config)

@@ -18,6 +18,7 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import StatusCause, StatusDetails
 from podtui.clock import Clock
 from podtui.manifest.validation.errors import FieldError, invalid, required
+from podtui.pki.certificates import CLUSTER_ADDRESS
 from podtui.pki.tokens import InvalidToken
 from podtui.server.auth.access import USER
 from podtui.server.auth.attributes import Attributes
@@ -33,6 +34,7 @@ from podtui.server.auth.users import User
 from podtui.server.encoding.bodies import parse_body
 from podtui.server.encoding.media_types import without_table
 from podtui.server.status import StatusError, bad_request, invalid_fields, json_response
+from podtui.server.transport.pod_server import SOURCE_POD
 
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
 AUTHENTICATION: Final = "authentication.k8s.io/v1"
@@ -105,7 +107,7 @@ class TokenRequestSpec(Struct, frozen=True):
 
 
 class ReviewRoutes:
-    """``server`` is the URL of the API, for the OpenID configuration."""
+    """``server`` is the URL of the API on this machine, for the OpenID configuration."""
 
     def __init__(self, tokens: TokenRegistry, clock: Clock, *, server: str = "") -> None:
         self._tokens = tokens
@@ -234,7 +236,9 @@ class ReviewRoutes:
     # --- documents for programs that verify tokens
 
     async def openid_configuration(self, request: web.Request) -> web.Response:
-        document = self._tokens.issuer.configuration(self._server)
+        # Pods do not reach the API at its address on this machine.
+        server = f"https://{CLUSTER_ADDRESS}" if SOURCE_POD in request else self._server
+        document = self._tokens.issuer.configuration(server)
         return json_response(msgspec.json.encode(document), headers=_PUBLIC)
 
     async def keys(self, request: web.Request) -> web.Response:

@@ -33,8 +33,8 @@ ADDRESSES: Final = IPv4Network("10.96.0.0/16")
 NODE_PORTS: Final = range(30000, 32768)
 _CHOSEN_ADDRESSES: Final = 256
 _CHOSEN_PORTS: Final = 86
-_RESERVED: Final = frozenset({ADDRESSES[1], ADDRESSES[10]})
-"""The addresses of the Services ``default/kubernetes`` and ``kube-system/kube-dns``."""
+_RESERVED: Final = ADDRESSES[1]
+"""The address of the Service ``default/kubernetes``."""
 _ON_NODES: Final = ("NodePort", "LoadBalancer")
 _ALLOCATED: Final = "provided {} is already allocated"
 _FULL: Final = "range is full"
@@ -46,7 +46,7 @@ class Allocation:
     def __init__(self, name: str, others: Iterable[Service], generator: random.Random) -> None:
         self._name = name
         self._generator = generator
-        self._addresses: set[IPv4Address] = {*_RESERVED}
+        self._addresses: set[IPv4Address] = {_RESERVED}
         self._ports: set[int] = set()
         for spec in (service.spec for service in others):
             for address in map(parse_address, spec.clusterIPs):

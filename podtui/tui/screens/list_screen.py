@@ -91,6 +91,6 @@ class ListScreen(BackScreen):
         return (Span(f"{count:,}", "soft"),)
 
     def head(self, spans: Line) -> None:
-        if self.opened:
-            self.query_one("#header", Bar).show((Span(f" {self.NAME} ", "brand"), Span(" "),
-                                                 *spans))  # fmt: skip
+        # An answer may arrive while the screen closes, when it has no header any more.
+        for header in self.query("#header").results(Bar):
+            header.show((Span(f" {self.NAME} ", "brand"), Span(" "), *spans))

@@ -26,10 +26,14 @@ from tls_world import ShiftedClock, TlsWorld, tls_world
 from podtui.agent.api_for_pods import ADDRESS, ApiForPods
 from podtui.clock import SystemClock
 from podtui.pki.access_point import listen
-from podtui.pki.certificates import SERVER_LIFE, cluster_names
+from podtui.pki.certificates import SERVER_LIFE, cluster_names, make_key
+from podtui.pki.tokens import TokenIssuer
 from podtui.server.audit import AuditFile, AuditLog
+from podtui.server.auth.reviews import ReviewRoutes
+from podtui.server.auth.service_accounts import TokenRegistry
 from podtui.server.transport.pod_server import PodServers
 from podtui.services.protocol import AttachedPod
+from podtui.store import open_store
 
 NAMES = cluster_names("cluster.local")
 
@@ -138,6 +142,22 @@ async def test_the_certificate_has_the_cluster_address(tmp_path: Path) -> None:
                 return {value for _, value in found["subjectAltName"]}
 
         assert set(NAMES) < await asyncio.to_thread(names)
+
+
+async def test_pods_find_the_keys_of_tokens_at_the_cluster_address(tmp_path: Path) -> None:
+    store = open_store(None, clock=SystemClock())
+    tokens = TokenRegistry(store, TokenIssuer(make_key()), SystemClock())
+    routes = ReviewRoutes(tokens, SystemClock(), server="https://127.0.0.1:6443").routes()
+    async with pods_world(tmp_path, extra_routes=routes) as world:
+        port = await world.attach()
+        path = "/.well-known/openid-configuration"
+        async with world.client(port, world.tls.pki.token) as pod, world.tls.client() as machine:
+            async with pod.get(path) as response:
+                assert (await response.json())["jwks_uri"] == "https://10.96.0.1/openid/v1/jwks"
+            async with machine.get(path) as response:
+                found = await response.json()
+                assert found["jwks_uri"] == "https://127.0.0.1:6443/openid/v1/jwks"
+    await store.close()
 
 
 async def test_the_audit_log_names_the_pod(tmp_path: Path) -> None:

@@ -186,3 +186,28 @@ def test_files_are_fixed_as_a_user_would_fix_them() -> None:
     today = former.replace(b"v1beta1", b"v1") + b"value: 1\n"
     files = {"a.yaml": former + b"value: 1\n", "b.yaml": today.replace(b"name: p", b"name: q")}
     assert fixed_files(files) == {**files, "a.yaml": today}
+
+
+def test_storage_behind_a_volume_and_shared_host_ports_are_no_part_of_an_app() -> None:
+    volume = """\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: data}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], SOURCE}
+"""
+    for source in ("hostPath: {path: /data}", "nfs: {server: a, path: /b}"):
+        assert not outside([yaml.safe_load(volume.replace("SOURCE", source))])
+    disk = yaml.safe_load(volume.replace("SOURCE", "gcePersistentDisk: {pdName: a}"))
+    assert outside([disk]).machine == ("volume gcePersistentDisk",)
+    web = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: COUNT
+  template: {spec: {containers: [{name: web, image: nginx, ports: [{hostPort: 80}]}]}}
+"""
+    once, twice = (yaml.safe_load(web.replace("COUNT", count)) for count in "12")
+    assert not outside([once, once])
+    assert outside([twice]).machine == ("2 nodes for hostPort TCP 80",)
+    assert outside([once, {**once, "metadata": {"name": "b"}}])

@@ -1,4 +1,4 @@
-"""The variables of Services in containers."""
+"""Pods are attached to Services, and containers have their variables."""
 
 from __future__ import annotations
 
@@ -56,3 +56,44 @@ async def test_a_pod_that_reaches_no_service_has_no_variables(network: Network |
 
 async def test_static_pods_of_a_strict_kubelet_have_none() -> None:
     assert await variables(Network(), strict=True) == {}
+
+
+class Recorder(Network):
+    """Records the calls, and the state of the engine at the time."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self.calls: list[tuple[str, str, int, bool]] = []
+
+    async def attach(self, pod: Pod, sandbox_id: str, ips: tuple[str, ...]) -> None:
+        cell = self._world.engine.sandboxes[sandbox_id]
+        assert ips == (cell.ip,)
+        self.calls.append(("attach", sandbox_id, len(self._world.engine.containers), cell.ready))
+
+    async def detach(self, sandbox_id: str) -> None:
+        cell = self._world.engine.sandboxes[sandbox_id]
+        self.calls.append(("detach", sandbox_id, len(self._world.engine.containers), cell.ready))
+
+
+async def test_a_pod_is_attached_from_before_its_first_container_to_its_end() -> None:
+    world = World()
+    network = Recorder(world)
+    world.network = network
+    world.kubelet = world.new_kubelet()
+    async with world.running():
+        world.add(make_pod(ctr(image=PRESENT)))
+        await world.until(world.runs("u1"))
+        [sandbox] = world.engine.sandboxes
+        assert network.calls[0] == ("attach", sandbox, 0, True)
+        # The next kubelet attaches the sandbox that runs already.
+        await world.stop_kubelet()
+        network.calls.clear()
+        await world.start_kubelet()
+        await world.until(lambda: bool(network.calls))
+        assert network.calls[0] == ("attach", sandbox, 1, True)
+        network.calls.clear()
+        world.remove("u1")
+        await world.until(lambda: not world.engine.sandboxes)
+        assert ("detach", sandbox, 1, True) in network.calls
+        assert all(verb == "detach" for verb, *_ in network.calls)

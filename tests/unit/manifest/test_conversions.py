@@ -123,3 +123,15 @@ def test_other_documents_stay_as_they_are() -> None:
 def test_former_versions_are_of_kinds_that_the_folder_holds() -> None:
     assert FORMER_VERSIONS.keys() <= KINDS.keys()
     assert all(KINDS[kind].api_version not in old for kind, old in FORMER_VERSIONS.items())
+
+
+def test_the_target_of_an_autoscaler_gets_its_group() -> None:
+    text = (
+        "apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\n"
+        "spec:\n  maxReplicas: 2\n  scaleTargetRef:\n    kind: Deployment\n    name: web\n"
+    )
+    expected = text.replace("v2beta2", "v2").replace(
+        "kind: Deployment\n", "kind: Deployment\n    apiVersion: apps/v1\n"
+    )
+    assert fixed(text) == expected
+    assert read(expected).diagnostics == ()

@@ -63,12 +63,6 @@ class Networks:
     async def forget_flows(self, sandbox_id: str, ip: str, port: int) -> None:
         self.forgotten.append((sandbox_id, ip, port))
 
-    def dial(self, ip: str, port: int) -> Any:
-        raise NotImplementedError
-
-    async def datagrams(self, ip: str) -> socket.socket:
-        raise NotImplementedError
-
 
 class Listener:
     """Implements `PodListener`."""
@@ -160,7 +154,7 @@ class World:
         self.listed()
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.proxy.run())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
             yield
             task.cancel()
 
@@ -199,7 +193,7 @@ async def test_a_change_reaches_all_pods_as_a_difference(world: World) -> None:
         await world.attach("a")
         await world.attach("b")
         world.endpoints("10.0.0.1", "10.0.0.2", unready="10.0.0.1")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
         for name in ("a", "b"):
             assert len(world.networks.applied[f"box-{name}"]) == 2
             assert "dnat to 10.0.0.2:8080" in world.rules(name)
@@ -212,7 +206,7 @@ async def test_changes_during_an_update_become_one(world: World) -> None:
         await world.attach("a")
         for number in range(1, 50):
             world.endpoints(f"10.0.1.{number}")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
         assert len(world.networks.applied["box-a"]) == 2
         assert "10.0.1.49:8080" in world.rules("a")
 
@@ -242,6 +236,9 @@ async def test_a_failing_pod_does_not_hold_the_others_and_is_tried_again(world: 
         del world.networks.failing["box-a"]
         await asyncio.sleep(10)
         assert world.rules("a").startswith("add table ip podtui\ndelete table ip podtui\n")
+        # A table that a former agent may have left keeps its clients.
+        assert world.rules("b") != world.networks.applied["box-b"][0]
+        assert "flush table ip podtui\n" in world.networks.applied["box-b"][0]
 
 
 async def test_a_failed_difference_is_followed_by_a_new_table(world: World) -> None:

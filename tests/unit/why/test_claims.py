@@ -13,7 +13,7 @@ from why_objects import event, inventory, make, ready_pod, unschedulable_pod
 from podtui.api.storage import StorageClass
 from podtui.controllers.volume_binding import best_match
 from podtui.why import Diagnosis, Health, Kind
-from podtui.why.claims import volume_misfit
+from podtui.why.claims import volume_misfit, with_claims
 from podtui.why.objects import diagnose_object
 
 DEFAULT = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
@@ -132,6 +132,24 @@ def test_a_volume_that_is_named_but_absent() -> None:
     named = why(claim(volumeName="v1", storageClassName=""), volume("v1", "1Mi"))
     assert named.cause == "VolumeMismatch"
     assert "too small" in named.title
+    assert named.advice == "Change the volume, or create the claim again."
+    named = why(claim(volumeName="v1", storageClassName="standard"), volume("v1"))
+    assert named.title.endswith('class "", not "standard".')
+    assert named.advice.endswith('create the claim again with storageClassName: "".')
+
+
+def test_a_static_pod_that_waits_for_its_claim_explains_the_claim() -> None:
+    pod = ready_pod("db", spec={"volumes": USES})
+    waits = claim(storageClassName="fast")
+    failed = Diagnosis(
+        cause="VolumeFailed", kind=Kind.FAILURE,
+        title="The volume data cannot be set up: error processing PVC default/data: PVC is not"
+        " bound.",
+    )  # fmt: skip
+    explained = with_claims(inventory(pod, waits, LATE), pod, failed)
+    assert [(part.name, part.diagnosis.cause) for part in explained.parts] == [
+        ("pvc/data", "ClassMissing")
+    ]
 
 
 def test_a_lost_claim_says_that_the_data_is_gone() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from why_objects import crashing_pod, inventory, make, ready_pod, template
 
 from podtui.api.names import MANIFEST_PATH
-from podtui.api.places import write_places
+from podtui.api.places import Path, Position, write_places
 from podtui.api.v1 import Service
 from podtui.why import Diagnosis, Evidence
 from podtui.why.connections import Connection, connections, with_connections
@@ -239,9 +239,11 @@ def test_a_service_with_endpoints_is_not_blamed() -> None:
 def test_the_fix_of_a_workload_names_its_file_and_line() -> None:
     path = "/pods/client.yaml"
     spec = {"containers": [{"name": "c", "image": "busybox:1", "env": env(DB="http://dbb")}]}
-    where: tuple[str | int, ...] = ("spec", "template", "spec", "containers", 0, "env", 0, "value")
-    keys = {where[:n]: (n, 1) for n in range(1, 9) if isinstance(where[n - 1], str)}
-    values = {where[:n]: (n, 3) for n in range(1, 9)}
+    where: Path = ("spec", "template", "spec", "containers", 0, "env", 0, "value")
+    keys: dict[Path, Position] = {
+        where[:n]: (n, 1) for n in range(1, 9) if isinstance(where[n - 1], str)
+    }
+    values: dict[Path, Position] = {where[:n]: (n, 3) for n in range(1, 9)}
     document = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default",
                 "name": "client", "line": 1, "outcome": "Applied",
                 "places": write_places(keys, values)}  # fmt: skip

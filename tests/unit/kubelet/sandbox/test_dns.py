@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pod_builders import make_pod
+from kubelet_settings import default_config
+from pod_builders import engine, make_pod
 
 from podtui.kubelet.sandbox.dns import (
+    Resolvers,
     beyond_loopback,
     no_resolver,
     parse_resolv_conf,
@@ -262,3 +264,80 @@ def test_upstream_servers_of_a_loopback_resolver(tmp_path, node, resolved, expec
 )
 def test_errors_of_the_nodes_file(searches, domain, expected):
     assert resolver_problem("/r", DnsConfig(searches=searches), cluster_domain=domain) == expected
+
+
+# --- the cluster's own name server
+
+
+class _Events:
+    """Records the reasons of events."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def node(self, kind: str, reason: str, text: str) -> None:
+        self.reasons.append(reason)
+
+    def pod(self, item: object, kind: str, reason: str, text: str) -> None:
+        self.reasons.append(reason)
+
+
+async def resolver(path, fields, engine_fields, *, services=True, **config):
+    """Return the resolver of a pod, and the reasons of the events about it."""
+    events = _Events()
+    settings = default_config(resolv_conf=str(path), **config)
+    resolvers = Resolvers(settings, events, lambda: (), services=services)  # pyright: ignore[reportArgumentType]
+    return await resolvers.resolver_of(make_pod(**fields), engine(**engine_fields)), events.reasons
+
+
+@pytest.fixture
+def node_file(tmp_path):
+    path = tmp_path / "resolv.conf"
+    path.write_text("nameserver 127.0.0.53\nsearch lan\noptions edns0\n")
+    return path
+
+
+OWN = DnsConfig(
+    servers=("10.96.0.10",),
+    searches=("default.svc.cluster.local", "svc.cluster.local", "cluster.local", "lan"),
+    options=("ndots:5",),
+)
+
+
+async def test_pods_find_the_cluster_s_own_name_server(node_file) -> None:
+    assert await resolver(node_file, {}, {"pod_rules": True}) == (OWN, [])
+    host = {"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True}
+    assert await resolver(node_file, host, {"pod_rules": True}) == (OWN, [])
+    node, reasons = await resolver(node_file, {"dnsPolicy": "Default"}, {"pod_rules": True})
+    assert node is None or node.servers != OWN.servers
+    assert reasons == []
+
+
+async def test_an_explicit_name_server_wins(node_file) -> None:
+    found, reasons = await resolver(
+        node_file, {}, {"pod_rules": True}, cluster_dns=("10.0.0.9",), cluster_domain="c.l"
+    )
+    assert found.servers == ("10.0.0.9",)
+    assert found.searches == ("default.svc.c.l", "svc.c.l", "c.l", "lan")
+    assert reasons == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "engine_fields", "more"),
+    [
+        ({}, {"pod_rules": False}, {}),
+        ({}, {"pod_rules": True}, {"services": False}),
+        ({}, {"pod_rules": True}, {"strict": True}),
+        (
+            {"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True},
+            {"pod_rules": True, "rootless": True},
+            {},
+        ),
+    ],
+)
+async def test_a_name_server_out_of_reach_is_not_given(
+    node_file, fields, engine_fields, more
+) -> None:
+    found, reasons = await resolver(node_file, fields, engine_fields, **more)
+    assert found is None or "10.96.0.10" not in found.servers
+    assert "MissingClusterDNS" in reasons

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -14,6 +15,7 @@ from served import Served
 
 from podtui.api.v1 import ObjectMeta, Service, ServicePort, ServiceSpec
 from podtui.manifest.strategies.services import SERVICES
+from podtui.server.resources.dns_service import dns_service
 from podtui.server.resources.kubernetes_service import kubernetes_service
 from podtui.server.resources.service_addresses import ADDRESSES, NODE_PORTS, Allocation
 from podtui.server.status import StatusError
@@ -118,9 +120,17 @@ def test_the_service_of_the_api_keeps_the_rules() -> None:
     assert allocation().updated(item, item) == item
 
 
-def test_the_address_of_the_kubernetes_service_is_reserved() -> None:
-    with pytest.raises(StatusError, match=r"10\.96\.0\.1: provided IP is already allocated"):
-        allocation().created(service("web", "10.96.0.1"))
+@pytest.mark.parametrize("address", ["10.96.0.1", "10.96.0.10"])
+def test_the_addresses_of_the_cluster_itself_are_reserved(address: str) -> None:
+    text = re.escape(f"{address}: provided IP is already allocated")
+    with pytest.raises(StatusError, match=text):
+        allocation().created(service("web", address))
+
+
+def test_the_service_of_names_keeps_the_rules() -> None:
+    item = dns_service()
+    assert list(SERVICES.validate_create(item)) == []
+    assert allocation().updated(item, item) == item
 
 
 def test_a_full_range_is_an_internal_error() -> None:

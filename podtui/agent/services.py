@@ -1,15 +1,23 @@
-"""Wires what publishes Services on this machine: node ports, load balancers and Ingresses."""
+"""Wires what gives Services their names and addresses, in pods and on this machine."""
 
 from __future__ import annotations
 
 import resource
 import ssl
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
+from podtui.agent.api_for_pods import ApiForPods
+from podtui.agent.node_resolvers import NodeResolvers
+from podtui.agent.pod_dialing import EndpointDialer
+from podtui.agent.pod_networks import EngineNetworks, host_table
 from podtui.client.api_client import ApiClient
+from podtui.client.protocol import Follower
+from podtui.client.unix import UnixClient
 from podtui.clock import Clock
 from podtui.controllers.client import ControllerClient
+from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import run_controller
 from podtui.pki.certificates import (
     key_pem,
@@ -19,19 +27,74 @@ from podtui.pki.certificates import (
     pem,
 )
 from podtui.runtime.docker.identity import root_key
+from podtui.runtime.protocol import Runtime
+from podtui.server.transport.pod_server import PodServers
+from podtui.services.dns_server import DnsServer
+from podtui.services.forwarding import Forwarder
 from podtui.services.ingress_server import IngressServer, server_context
 from podtui.services.ingresses import Ingresses
-from podtui.services.manager import Jobs, Services
+from podtui.services.manager import SERVICE_PROXY, Jobs, Services, service_jobs
 from podtui.services.protocol import EventSink
 from podtui.services.proxies import MAX_TOTAL, Dialer
 from podtui.services.service_ports import ServicePorts
+from podtui.services.zone import CLUSTER_DOMAIN
 from podtui.settings import Settings
 
-AGENT: Final = "cloud-controller-manager"
-"""The User-Agent, which is also the manager of the fields that are written."""
+PUBLISHER: Final = "cloud-controller-manager"
+"""The User-Agent of what publishes Services on this machine, and the manager of the fields that it
+writes."""
 _FILES: Final = 2048
 """Files of the rest of the agent, with those of its API and of Ingresses."""
 _MIN_CONNECTIONS: Final = 64
+
+
+def service_parts(
+    stack: AsyncExitStack,
+    runtime: Runtime,
+    networks: EngineNetworks,
+    objects: Follower,
+    settings: Settings,
+    clock: Clock,
+    servers: PodServers | None,
+) -> Jobs:
+    """Create all parts, which ``stack`` closes, and return their long-running calls, by name. They
+    follow ``objects``. Pods reach the API if there are ``servers`` for it."""
+
+    def client(agent: str) -> UnixClient:
+        created = UnixClient(settings.socket_path, clock=clock, agent=agent)
+        stack.push_async_callback(created.close)
+        return created
+
+    events = ControllerEvents(client(SERVICE_PROXY), clock)
+    services = Services(
+        networks,
+        events,
+        clock,
+        node_name=settings.nodeName,
+        host_table=host_table(str(settings.rootDir)),
+    )
+    if settings.engine != "memory":
+        # Simulated pods have no network.
+        networks.services = services.proxy
+    dns = DnsServer(
+        services.names,
+        settings.clusterDomain or CLUSTER_DOMAIN,
+        Forwarder(NodeResolvers(settings.resolvConf, clock)),
+        clock,
+    )
+    stack.callback(dns.close)
+    services.listeners.append(dns)
+    jobs: Jobs = {"events of Services": events.run, "cluster DNS": dns.run}
+    if servers is not None:
+        api = ApiForPods(servers)
+        stack.callback(api.close)
+        services.listeners.append(api)
+        jobs["API for pods"] = api.run
+    jobs |= publishing_jobs(
+        services, client(PUBLISHER), events, EndpointDialer(runtime, networks), settings, clock
+    )
+    # Last: each part adds the kinds that it follows.
+    return jobs | service_jobs(services, objects)
 
 
 def publishing_jobs(

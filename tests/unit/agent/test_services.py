@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from podtui.agent.publishing import max_connections
+from podtui.agent.services import max_connections
 from podtui.services.proxies import MAX_TOTAL
 
 
