@@ -137,7 +137,9 @@ def test_an_application_runs_and_goes_without_a_trace(agent: KubectlAgent, name:
         assert agent.out("exec", "deploy/vote", "--", "cat", "/www/index.html") == "Cats or Dogs"
     agent.out("delete", "-f", str(path), "--timeout=120s")
     label = f"label=podtui.dev/root={root_key(str(agent.root))}"
-    agent.until(lambda: not documents(agent, "pods,rs,endpointslices", *scope), 120)
+    of_services = ("-l", "kubernetes.io/service-name,kubernetes.io/service-name!=kubernetes")
+    agent.until(lambda: not documents(agent, "pods,rs", *scope), 120)
+    agent.until(lambda: not documents(agent, "endpointslices", *of_services, *scope), 120)
     agent.until(lambda: not docker("ps", "-aq", "--filter", label), 120)
     agent.until(lambda: not docker("volume", "ls", "-q", "--filter", label), 120)
 

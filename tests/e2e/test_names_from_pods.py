@@ -26,7 +26,7 @@ spec:
   subdomain: db
   terminationGracePeriodSeconds: 0
   automountServiceAccountToken: false
-  containers: &containers
+  containers:
   - {name: c, image: "busybox:1.36", imagePullPolicy: Never, command: [sleep, "100000"]}
 ---
 apiVersion: v1
@@ -35,7 +35,8 @@ metadata: {name: client}
 spec:
   terminationGracePeriodSeconds: 0
   automountServiceAccountToken: false
-  containers: *containers
+  containers:
+  - {name: c, image: "busybox:1.36", imagePullPolicy: Never, command: [sleep, "100000"]}
 ---
 apiVersion: v1
 kind: Service
