@@ -40,6 +40,7 @@ DEPARTURES: Final = (
     Departure(11, "oom", r"^containers: containerStatuses\[main\]\.state\."),
     Departure(47, "subpath-missing-vol", r"^pods: refused: "),
     Departure(11, "poststart-fail", r"^containers: containerStatuses\[main\]\.state\."),
+    Departure(73, "downward", r"^logs: main/0: KUBERNETES_"),
 )
 
 
