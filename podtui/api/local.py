@@ -148,10 +148,10 @@ def summary_text(objects: Iterable[ManifestObject]) -> str:
         text = f"{item.kind or 'a document'} {name}".rstrip()
         names[item.outcome].append(f"{text} (line {item.line})" if item.line and not well else text)
     parts: list[str] = []
-    for outcome, found in names.items():
-        if found:
-            more = len(found) - _MOST_NAMED
-            shown = [*found[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
+    for outcome, listed in names.items():
+        if listed:
+            more = len(listed) - _MOST_NAMED
+            shown = [*listed[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
             parts.append(f"{_VERBS[outcome]}: {', '.join(shown)}")
     return "; ".join(parts)
 

@@ -121,7 +121,7 @@ def _spec_and_annotations(pod: Pod, root: str) -> Warnings:
     """``root`` is the path of a template with a dot, or empty for a pod."""
     spec, annotations = pod.spec, pod.metadata.annotations
     path, notes = f"{root}spec", f"{root}metadata.annotations"
-    containers = tuple((root + here, one) for here, one in containers_with_paths(spec))
+    containers = tuple((root + field, item) for field, item in containers_with_paths(spec))
     yield from _node_labels(spec, path)
     yield from _spread(spec.topologySpreadConstraints, f"{path}.topologySpreadConstraints")
     for key, text in _ANNOTATIONS.items():

@@ -133,10 +133,10 @@ def _of_spec(
             where: Path = (*path, field, index)
             edges = [
                 edge
-                for host, place, source in _texts(problems.inventory, namespace, container, where)
+                for host, named_in, source in _texts(problems.inventory, namespace, container, where)
                 if host.name not in own
-                and (edge := _connection(problems, item, namespace, container.name, host, place,
-                                         source)) is not None
+                and (edge := _connection(problems, item, namespace, container.name, host,
+                                         named_in, source)) is not None
             ]  # fmt: skip
             yield from _merged(edges)
 
@@ -160,7 +160,7 @@ def _texts(
 ) -> Iterator[tuple[Host, Path, str]]:
     """Yield the hosts that the fields of a container name, with the field."""
     values: dict[str, str] = {}
-    found: list[tuple[str, Host, Path, str]] = []
+    hosts: list[tuple[str, Host, Path, str]] = []
     for number, source in enumerate(container.envFrom):
         ref = source.configMapRef
         item = inventory.get(ConfigMap, namespace, ref.name) if ref is not None else None
@@ -171,7 +171,7 @@ def _texts(
             values[name] = text
             where: Path = (*path, "envFrom", number)
             shown = f"ConfigMap {item.metadata.name}, key {key}"
-            found += (
+            hosts += (
                 (name, host, where, shown) for host in _hosts(inventory, text, name, namespace)
             )
     for number, variable in enumerate(container.env):
@@ -189,11 +189,11 @@ def _texts(
         else:
             continue
         values[variable.name] = text
-        found += (
+        hosts += (
             (variable.name, host, where, shown)
             for host in _hosts(inventory, text, variable.name, namespace)
         )
-    for name, host, where, shown in found:
+    for name, host, where, shown in hosts:
         yield _with_port(host, name, values), where, shown
     for field in ("command", "args"):
         before = ""

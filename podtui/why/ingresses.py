@@ -208,8 +208,8 @@ def _class_problem(inventory: Inventory, item: Ingress) -> Diagnosis | None:
 
 def _foreign_class(inventory: Inventory, item: Ingress) -> Diagnosis | None:
     """Explain an Ingress whose class belongs to a controller that does not run here."""
-    found = inventory.get(IngressClass, "", item.spec.ingressClassName)
-    controller = found.spec.controller if found is not None else INGRESS_CONTROLLER
+    ingress_class = inventory.get(IngressClass, "", item.spec.ingressClassName)
+    controller = INGRESS_CONTROLLER if ingress_class is None else ingress_class.spec.controller
     if inventory.in_cluster or controller == INGRESS_CONTROLLER:
         return None
     name, ours = item.spec.ingressClassName, INGRESS_CLASS

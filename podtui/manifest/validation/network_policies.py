@@ -57,8 +57,8 @@ def network_policy_warnings(item: NetworkPolicy) -> Iterator[str]:
             path = f"spec.{direction}[{index}].{name}[{position}].ipBlock"
             if peer.ipBlock is not None:
                 yield from range_warnings(peer.ipBlock.cidr, f"{path}.cidr")
-                for place, text in enumerate(peer.ipBlock.except_):
-                    yield from range_warnings(text, f"{path}.except[{place}]")
+                for number, text in enumerate(peer.ipBlock.except_):
+                    yield from range_warnings(text, f"{path}.except[{number}]")
 
 
 def _rules(

@@ -57,8 +57,8 @@ def _fields(item: StorageClass) -> Errors:
         yield not_supported("volumeBindingMode", item.volumeBindingMode, BINDING_MODES)
     for index, term in enumerate(item.allowedTopologies):
         seen = set[str]()
-        for place, each in enumerate(term.matchLabelExpressions):
-            path = f"allowedTopologies[{index}].matchLabelExpressions[{place}]"
+        for position, each in enumerate(term.matchLabelExpressions):
+            path = f"allowedTopologies[{index}].matchLabelExpressions[{position}]"
             yield from _topology(each, path)
             if each.key in seen:
                 yield duplicate(f"{path}.key", each.key)

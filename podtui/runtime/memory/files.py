@@ -299,8 +299,8 @@ class SimulatedHost:
 
     def remove_directory(self, path: str) -> None:
         path = posixpath.normpath(path)
-        for known in [each for each in self._kinds if f"{each}/".startswith(f"{path}/")]:
-            del self._kinds[known]
+        for child in [each for each in self._kinds if f"{each}/".startswith(f"{path}/")]:
+            del self._kinds[child]
         inside = path.lstrip("/") + "/"
         for name in [each for each in self.tree.contents if each.startswith(inside)]:
             del self.tree.contents[name]

@@ -100,7 +100,7 @@ def _forbidden(name: str, why: str) -> StatusError:
 
 def _exhaustion(name: str, status: PodDisruptionBudgetStatus) -> str:
     subject = f"The disruption budget {name}"
-    refusing = next((one for one in status.conditions if one.type == _ALLOWED), None)
+    refusing = next((item for item in status.conditions if item.type == _ALLOWED), None)
     message = refusing.message if refusing is not None and refusing.status == "False" else ""
     reason = refusing.reason if refusing is not None else ""
     if message and reason == "SyncFailed":
@@ -115,7 +115,7 @@ def _exhaustion(name: str, status: PodDisruptionBudgetStatus) -> str:
 
 def _exhausted(status: PodDisruptionBudgetStatus, now: str) -> PodDisruptionBudgetStatus:
     """Return a status with the condition that no disruption is allowed."""
-    before = next((one for one in status.conditions if one.type == _ALLOWED), None)
+    before = next((item for item in status.conditions if item.type == _ALLOWED), None)
     unchanged = before is not None and before.status == "False"
     condition = Condition(
         type=_ALLOWED,
@@ -127,5 +127,5 @@ def _exhausted(status: PodDisruptionBudgetStatus, now: str) -> PodDisruptionBudg
     )
     if before is None:
         return structs.replace(status, conditions=(*status.conditions, condition))
-    conditions = tuple(condition if one is before else one for one in status.conditions)
+    conditions = tuple(condition if item is before else item for item in status.conditions)
     return structs.replace(status, conditions=conditions)
