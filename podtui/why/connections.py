@@ -133,10 +133,10 @@ def _of_spec(
             where: Path = (*path, field, index)
             edges = [
                 edge
-                for host, named_in, source in _texts(problems.inventory, namespace, container, where)
+                for host, at, source in _texts(problems.inventory, namespace, container, where)
                 if host.name not in own
                 and (edge := _connection(problems, item, namespace, container.name, host,
-                                         named_in, source)) is not None
+                                         at, source)) is not None
             ]  # fmt: skip
             yield from _merged(edges)
 
