@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from typing import Final
 
 from podtui.services.backends import Backend, PortBackends
@@ -172,7 +173,12 @@ def _add_affinity(
 
 
 def _is_ipv4(ip: str) -> bool:
-    return "." in ip and ":" not in ip
+    """Only well-formed addresses become text of a rule."""
+    try:
+        IPv4Address(ip)
+    except ValueError:
+        return False
+    return True
 
 
 # --- transactions

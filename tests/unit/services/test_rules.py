@@ -290,3 +290,23 @@ def test_udp_backends_that_are_removed() -> None:
     assert removed_udp_backends(before, after) == {both[1]}
     assert removed_udp_backends(after, before) == set()
     assert removed_udp_backends(before, []) == set(both)
+
+
+def test_a_text_that_is_no_address_is_no_part_of_a_rule() -> None:
+    evil = "10.0.0.1; flush ruleset"
+    table = service_table(
+        [
+            PortBackends(
+                namespace="default",
+                service="web",
+                port_name="",
+                protocol="TCP",
+                addresses=("10.96.0.7", evil),
+                port=80,
+                node_port=0,
+                backends=(Backend("10.0.0.1", 80), Backend(evil, 80)),
+            )
+        ]
+    )
+    assert "flush ruleset" not in creation(table)
+    assert "10.0.0.1" in creation(table)
