@@ -1,4 +1,4 @@
-"""What names of the cluster need besides the Services: namespaces, and Services by address.
+"""An index for the names of the cluster: namespaces, and Services by address.
 
 A change touches only the entries of the changed object, so that one endpoint among thousands costs
 no more than its slice.

@@ -1,4 +1,4 @@
-"""What Services need from the networks of pods, and the servers of the agent that listen there.
+"""The interfaces between Services and the networks of pods, and of the servers that listen there.
 
 `podtui.agent.pod_networks` implements `PodNetworks` with the engine. Methods raise `PodtuiError`
 with a reason for users if the engine or the machine does not allow a call.

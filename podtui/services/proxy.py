@@ -84,9 +84,9 @@ class _Network:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     worker: asyncio.Task[None] | None = None
     replace: bool = False
-    """Whether the table is replaced completely, because the last try failed."""
+    """True to replace the table completely, because the last try failed."""
     unavailable: bool = False
-    """Whether the last try found that the network cannot be entered."""
+    """True if the last try could not enter the network."""
     reported: str = ""
     """The failure that was reported last; empty after a success."""
 

@@ -1,8 +1,8 @@
-"""Where Services are published on this machine, as pure functions: node ports at one address, and
-each load balancer at an address of its own.
+"""The addresses on this machine at which Services are published, as pure functions.
 
-All addresses are loopback addresses by default. 127.96.0.0/24 is left to the addresses that pods
-reach the agent at.
+Node ports at one address, and each load balancer at an address of its own. All addresses are
+loopback addresses by default. 127.96.0.0/24 is left to the addresses that pods reach the agent
+at.
 """
 
 from __future__ import annotations

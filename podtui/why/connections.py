@@ -90,7 +90,7 @@ def pod_spec_of(item: Any) -> tuple[Path, PodSpec]:
 
 
 class _Problems:
-    """What fails about the Services of an inventory, computed once for each."""
+    """The problems of the Services of an inventory, computed once for each."""
 
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory

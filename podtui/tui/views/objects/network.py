@@ -1,4 +1,4 @@
-"""How a Service or an Ingress is reached, and what is behind it, as rows of one table: URLs, names,
+"""The network of a Service or an Ingress, as rows of one table: URLs, names,
 ports or routes, endpoints."""
 
 from __future__ import annotations
