@@ -166,6 +166,7 @@ def ensure() -> str:
     if not start():
         say(f"The engine did not come up; see {LOG_FILE.relative_to(ROOT)}.")
         return decline()
+    add_network_tools()
     return "auto"
 
 
