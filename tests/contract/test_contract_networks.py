@@ -51,11 +51,18 @@ async def test_rules_lead_a_pod_to_a_port_of_its_own(engine_bench: Bench) -> Non
     assert await answers()
     with pytest.raises(EngineError, match="No such file or directory"):
         await runtime.set_pod_rules(sandbox, "flush chain ip podtui absent\n")
-    # A large one, with 20,000 elements.
+
+
+@pytest.mark.engine
+async def test_large_rules_are_one_transaction(engine_bench: Bench) -> None:
+    runtime = engine_bench.runtime
+    sandbox = await engine_bench.sandbox()
+    await runtime.set_pod_rules(sandbox, RULES)
     elements = ", ".join(f"10.97.{n // 250}.{n % 250}" for n in range(20_000))
     large = f"add element ip podtui many {{ {elements} }}\n"
     await runtime.set_pod_rules(sandbox, "add set ip podtui many { type ipv4_addr; }\n" + large)
-    assert await answers()
+    with pytest.raises(EngineError, match="File exists"):
+        await runtime.set_pod_rules(sandbox, "create set ip podtui many { type ipv4_addr; }\n")
 
 
 @pytest.mark.engine

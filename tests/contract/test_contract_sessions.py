@@ -8,7 +8,7 @@ import os
 import signal
 import tarfile
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
@@ -333,10 +333,10 @@ async def test_the_user_of_the_engine_enters_the_network_of_a_pod(
             return True
 
     await until(answers)
-    # A helper process that has ended is replaced.
+    # A helper process that has ended is replaced: before a request, or after one that it got.
     os.kill(int(pid.read_text()), signal.SIGKILL)
-    with pytest.raises(EngineError, match="failed to enter the network namespace of the pod: "):
-        await engine_bench.runtime.pod_socket(sandbox, status.ips[0])
+    with suppress(EngineError):
+        (await engine_bench.runtime.pod_socket(sandbox, status.ips[0])).close()
     assert await answers()
 
 
