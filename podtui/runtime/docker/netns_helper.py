@@ -43,6 +43,14 @@ class Missing(Failed):
 
 def main() -> None:
     channel = socket.socket(fileno=0)
+    try:
+        serve(channel)
+    except ConnectionError:
+        # The agent was killed during a request.
+        return
+
+
+def serve(channel: socket.socket) -> None:
     # A process cannot return to the network that it started in without this.
     own_network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     joined = False

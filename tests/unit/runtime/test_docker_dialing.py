@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -106,3 +109,18 @@ async def test_an_ended_process(sockets: PodNamespaces) -> None:
 def test_an_ip_of_an_interface() -> None:
     assert is_local("127.0.0.1")
     assert not is_local("192.0.2.1")
+
+
+def test_the_helper_process_ends_quietly_if_the_agent_is_killed() -> None:
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with far:
+        helper = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(HELPER), str(os.getpid())],
+            stdin=far.fileno(),
+            stderr=subprocess.PIPE,
+        )
+    with near:
+        for _ in range(2):
+            near.send(json.dumps(["socket", 0, ["127.0.0.1"], int(socket.AF_INET)]).encode())
+    assert helper.communicate(timeout=60) == (None, b"")
+    assert helper.returncode == 0
