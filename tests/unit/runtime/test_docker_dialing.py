@@ -115,7 +115,7 @@ def test_the_helper_process_ends_quietly_if_the_agent_is_killed() -> None:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with far:
         helper = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(HELPER), str(os.getpid())],
+            [sys.executable, "-I", "-S", str(dialing.HELPER), str(os.getpid())],
             stdin=far.fileno(),
             stderr=subprocess.PIPE,
         )
