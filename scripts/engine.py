@@ -27,7 +27,7 @@ PID_FILE = STATE / "dockerd.pid"
 LOG_FILE = STATE / "dockerd.log"
 DECLINED = STATE / "engine-declined"
 NETWORK_TOOLS = {"nft": "nftables", "conntrack": "conntrack"}
-"""What Services in pods need: programs, and Debian's packages."""
+"""The programs that Services in pods need, with their Debian packages."""
 DEFAULT_SOCKET = "/var/run/docker.sock"
 
 

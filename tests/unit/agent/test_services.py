@@ -1,4 +1,4 @@
-"""How many connections the agent may open for published Services."""
+"""The limit of connections for published Services."""
 
 from __future__ import annotations
 
