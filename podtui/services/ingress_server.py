@@ -14,7 +14,7 @@ import random
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -359,8 +359,9 @@ async def _send_body(request: web.Request, connection: HttpConnection, *, chunke
 
 
 async def _upward(tunnel: UpgradedSocket, connection: HttpConnection) -> None:
-    async for data in tunnel.messages():
-        await connection.send(data)
+    async with aclosing(tunnel.messages()) as messages:
+        async for data in messages:
+            await connection.send(data)
     await connection.end_writing()
 
 
