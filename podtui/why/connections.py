@@ -199,10 +199,10 @@ def _texts(
         before = ""
         for number, raw in enumerate(getattr(container, field)):
             text = _expanded(raw, values)
-            hosts = [*option_hosts(text), *_from_environment(inventory, raw, namespace)]
+            in_argument = [*option_hosts(text), *_from_environment(inventory, raw, namespace)]
             if before.startswith("--") and "=" not in before:
-                hosts += hosts_of(text, before)
-            for host in hosts:
+                in_argument += hosts_of(text, before)
+            for host in in_argument:
                 yield host, (*path, field, number), field
             before = raw
 
