@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from podtui.errors import EngineError
-from podtui.http_client import beside
+from podtui.http.client import beside
 from podtui.runtime.protocol import Duplex
 
 _LOG = logging.getLogger(__name__)

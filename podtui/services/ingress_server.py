@@ -14,7 +14,7 @@ import random
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from multidict import CIMultiDict
 
 from podtui.clock import Clock
 from podtui.errors import EngineError
-from podtui.http_client import (
+from podtui.http.client import (
     HttpConnection,
     HttpProblem,
     ResponseHead,
@@ -32,7 +32,8 @@ from podtui.http_client import (
     http_connection,
     unverified,
 )
-from podtui.http_server import UpgradedSocket, prepare_requests
+from podtui.http.proxy import frame_body, receive_upgraded, send_body, send_upgraded
+from podtui.http.server import UpgradedSocket, prepare_requests
 from podtui.services.backends import Backend
 from podtui.services.ingress_rules import (
     RouteTable,
@@ -62,7 +63,6 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "auto_decompress": False,
 }
 _TRIES: Final = 3
-_PIECE: Final = 64 * 1024
 _RETRY_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 1.0
 _TLS: Final = b"\x16"
@@ -238,10 +238,8 @@ class IngressServer:
                 connection = await self._connect(stack, target)
                 headers = forwarded_headers(request)
                 await connection.send_head(request.method, request.rel_url.raw_path_qs, headers)
-                if "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0":
-                    chunked = "Transfer-Encoding" in headers
-                    upload = _send_body(request, connection, chunked=chunked)
-                    await stack.enter_async_context(beside(upload))
+                upload = send_body(request, connection, headers)
+                await stack.enter_async_context(beside(upload))
                 async with asyncio.timeout(RESPONSE_SECONDS):
                     head = await connection.read_head()
             except (HttpProblem, ConnectionError) as error:
@@ -282,8 +280,8 @@ class IngressServer:
             await tunnel.start(request)
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(_upward(tunnel, connection)),
-                    group.create_task(_downward(connection, tunnel)),
+                    group.create_task(send_upgraded(tunnel, connection)),
+                    group.create_task(receive_upgraded(connection, tunnel)),
                     group.create_task(tunnel.wait_until_idle(IDLE_SECONDS)),
                 ]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -319,11 +317,7 @@ def forwarded_headers(request: web.Request) -> CIMultiDict[str]:
         headers["Connection"] = "Upgrade"
         headers["Upgrade"] = upgrade
         return headers
-    headers["Connection"] = "close"
-    if request.can_read_body and request.content_length is None:
-        headers["Transfer-Encoding"] = "chunked"
-    elif request.content_length or request.method in ("POST", "PUT", "PATCH"):
-        headers["Content-Length"] = str(request.content_length or 0)
+    frame_body(request, headers)
     return headers
 
 
@@ -342,32 +336,6 @@ async def _respond(
         if request.transport is not None:
             request.transport.abort()
     return response
-
-
-async def _send_body(request: web.Request, connection: HttpConnection, *, chunked: bool) -> None:
-    """Send the body of a request. A server may answer, and close, before it has read all."""
-    try:
-        async for data in request.content.iter_chunked(_PIECE):
-            await (connection.send_chunk(data) if chunked else connection.send(data))
-        if chunked:
-            await connection.send_chunk(b"")
-    except ConnectionError as error:
-        _LOG.debug("the pod stopped reading the request: %s", error)
-    except web.RequestPayloadError as error:
-        _LOG.debug("the body of the request is malformed: %s", error)
-        connection.abort()
-
-
-async def _upward(tunnel: UpgradedSocket, connection: HttpConnection) -> None:
-    async with aclosing(tunnel.messages()) as messages:
-        async for data in messages:
-            await connection.send(data)
-    await connection.end_writing()
-
-
-async def _downward(connection: HttpConnection, tunnel: UpgradedSocket) -> None:
-    async for data in connection.rest():
-        await tunnel.send(data)
 
 
 async def _first_byte(connection: socket.socket) -> bytes:

@@ -19,7 +19,7 @@ import psutil
 from aiohttp import web
 
 from podtui.errors import PodtuiError
-from podtui.http_server import prepare_requests
+from podtui.http.server import prepare_requests
 from podtui.web.access import WebAccess, authority
 from podtui.web.server import PageServer
 from podtui.web.session import Program

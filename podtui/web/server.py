@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from podtui.http_server import require_masked_frames
+from podtui.http.server import require_masked_frames
 from podtui.web.access import WebAccess, is_our_host, is_our_origin, safety_headers
 from podtui.web.session import LONGEST_MESSAGE, Program, StartRefused, encode, run_session
 

@@ -12,7 +12,7 @@ import asyncio
 import ipaddress
 import logging
 import os
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ from yarl import URL
 
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, SessionError
-from podtui.http_client import (
+from podtui.http.client import (
     HttpConnection,
     HttpProblem,
     ResponseHead,
@@ -32,7 +32,7 @@ from podtui.http_client import (
     http_connection,
     unverified,
 )
-from podtui.http_server import UpgradedSocket
+from podtui.http.proxy import frame_body, receive_upgraded, send_body, send_upgraded
 from podtui.runtime.bridge import bridged
 from podtui.server.kubelet_api.html_links import is_page, linked
 from podtui.server.kubelet_api.locations import PodLocations, ProxyTarget, parse_target
@@ -49,7 +49,6 @@ _SERVICES: Final = "/api/v1/namespaces/{namespace}/services/{service}/proxy"
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """The route of GET is that of HEAD, too."""
 _DEFAULT_PORTS: Final = {"": 80, "http": 80, "https": 443}
-_PIECE_BYTES: Final = 64 * 1024
 _PRIVATE: Final = ("authorization", "impersonate-")
 """The beginnings of headers that are for the API alone."""
 _REPLACED: Final = ("expect", "content-length", "x-forwarded-for")
@@ -106,11 +105,7 @@ def request_headers(request: web.Request) -> CIMultiDict[str]:
         headers["Connection"] = "Upgrade"
         headers["Upgrade"] = request.headers["Upgrade"]
         return headers
-    headers["Connection"] = "close"
-    if request.can_read_body and request.content_length is None:
-        headers["Transfer-Encoding"] = "chunked"
-    elif request.content_length or request.method in ("POST", "PUT", "PATCH"):
-        headers["Content-Length"] = str(request.content_length or 0)
+    frame_body(request, headers)
     return headers
 
 
@@ -188,10 +183,8 @@ class ProxyRoutes:
                 connection = await stack.enter_async_context(http_connection(sock, tls))
                 headers = request_headers(request)
                 await connection.send_head(request.method, _target(request), headers)
-                if "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0":
-                    chunked = "Transfer-Encoding" in headers
-                    upload = _send_body(request, connection, chunked=chunked)
-                    await stack.enter_async_context(beside(upload))
+                upload = send_body(request, connection, headers)
+                await stack.enter_async_context(beside(upload))
                 async with asyncio.timeout(IDLE_SECONDS):
                     head = await connection.read_head()
             except (EngineError, SessionError) as error:
@@ -238,35 +231,12 @@ class ProxyRoutes:
         """Answer 101 as the pod did, then pass on the bytes of both sides."""
         async with self._sockets.upgrade(request, head.headers) as socket:
             await self._sockets.run(
-                request, socket, _upward(socket, connection), _downward(connection, socket)
+                request,
+                socket,
+                send_upgraded(socket, connection),
+                receive_upgraded(connection, socket),
             )
         return socket.response
-
-
-async def _send_body(request: web.Request, connection: HttpConnection, *, chunked: bool) -> None:
-    """Send the body of a request. A server may answer, and close, before it has read all."""
-    try:
-        async for data in request.content.iter_chunked(_PIECE_BYTES):
-            await (connection.send_chunk(data) if chunked else connection.send(data))
-        if chunked:
-            await connection.send_chunk(b"")
-    except ConnectionError as error:
-        log.debug("the pod stopped reading the request: %s", error)
-    except web.RequestPayloadError as error:
-        log.debug("the body of the request is malformed: %s", error)
-        connection.abort()
-
-
-async def _upward(socket: UpgradedSocket, connection: HttpConnection) -> None:
-    async with aclosing(socket.messages()) as messages:
-        async for data in messages:
-            await connection.send(data)
-    await connection.end_writing()
-
-
-async def _downward(connection: HttpConnection, socket: UpgradedSocket) -> None:
-    async for data in connection.rest():
-        await socket.send(data)
 
 
 def _subpath(request: web.Request) -> str:

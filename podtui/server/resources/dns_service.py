@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from podtui.api.v1 import (
-    LoadBalancerStatus,
     ObjectMeta,
     Service,
     ServicePort,
-    ServiceSpec,
-    ServiceStatus,
 )
 from podtui.clock import Clock
-from podtui.server.resources.kubernetes_service import correct_service
+from podtui.server.resources.cluster_services import cluster_service, correct_service
 from podtui.store.protocol import Records
 
 ADDRESS: Final = "10.96.0.10"
@@ -25,31 +22,21 @@ _PORT: Final = 53
 
 
 def dns_service() -> Service:
-    return Service(
-        metadata=ObjectMeta(
-            name="kube-dns",
-            namespace="kube-system",
-            # kubectl cluster-info lists the Services with the second label, by the third.
-            labels={
-                "k8s-app": "kube-dns",
-                "kubernetes.io/cluster-service": "true",
-                "kubernetes.io/name": "CoreDNS",
-            },
-        ),
-        spec=ServiceSpec(
-            type="ClusterIP",
-            clusterIP=ADDRESS,
-            clusterIPs=(ADDRESS,),
-            internalTrafficPolicy="Cluster",
-            ipFamilies=("IPv4",),
-            ipFamilyPolicy="SingleStack",
-            ports=(
-                ServicePort(name="dns", port=_PORT, protocol="UDP", targetPort=_PORT),
-                ServicePort(name="dns-tcp", port=_PORT, protocol="TCP", targetPort=_PORT),
-            ),
-            sessionAffinity="None",
-        ),
-        status=ServiceStatus(loadBalancer=LoadBalancerStatus()),
+    meta = ObjectMeta(
+        name="kube-dns",
+        namespace="kube-system",
+        # kubectl cluster-info lists the Services with the second label, by the third.
+        labels={
+            "k8s-app": "kube-dns",
+            "kubernetes.io/cluster-service": "true",
+            "kubernetes.io/name": "CoreDNS",
+        },
+    )
+    return cluster_service(
+        meta,
+        ADDRESS,
+        ServicePort(name="dns", port=_PORT, protocol="UDP", targetPort=_PORT),
+        ServicePort(name="dns-tcp", port=_PORT, protocol="TCP", targetPort=_PORT),
     )
 
 

@@ -23,16 +23,14 @@ from podtui.api.v1 import (
     EndpointAddress,
     Endpoints,
     EndpointSubset,
-    LoadBalancerStatus,
     ObjectMeta,
     Service,
     ServicePort,
-    ServiceSpec,
-    ServiceStatus,
 )
 from podtui.clock import Clock
 from podtui.pki.access_point import AccessPoint
 from podtui.pki.certificates import CLUSTER_ADDRESS
+from podtui.server.resources.cluster_services import cluster_service, correct_service
 from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.field_managers import API_SERVER, managed
 from podtui.store.protocol import Change, Records
@@ -48,24 +46,13 @@ _RESOURCES: Final[tuple[Resource, ...]] = ("services", "endpoints", "endpointsli
 
 def kubernetes_service(port: int) -> Service:
     """``port`` is that of the API."""
-    return Service(
-        metadata=ObjectMeta(
-            name=_NAME,
-            namespace=_NAMESPACE,
-            labels={"component": "apiserver", "provider": "kubernetes"},
-        ),
-        spec=ServiceSpec(
-            type="ClusterIP",
-            clusterIP=CLUSTER_ADDRESS,
-            clusterIPs=(CLUSTER_ADDRESS,),
-            internalTrafficPolicy="Cluster",
-            ipFamilies=("IPv4",),
-            ipFamilyPolicy="SingleStack",
-            ports=(ServicePort(name=_PORT_NAME, port=PORT, protocol="TCP", targetPort=port),),
-            sessionAffinity="None",
-        ),
-        status=ServiceStatus(loadBalancer=LoadBalancerStatus()),
+    meta = ObjectMeta(
+        name=_NAME,
+        namespace=_NAMESPACE,
+        labels={"component": "apiserver", "provider": "kubernetes"},
     )
+    https = ServicePort(name=_PORT_NAME, port=PORT, protocol="TCP", targetPort=port)
+    return cluster_service(meta, CLUSTER_ADDRESS, https)
 
 
 def kubernetes_endpoints(point: AccessPoint) -> Endpoints:
@@ -98,19 +85,6 @@ def kubernetes_slice(point: AccessPoint) -> EndpointSlice:
         ),
         ports=(EndpointPort(name=_PORT_NAME, port=point.port, protocol="TCP"),),
     )
-
-
-async def correct_service(records: Records, service: Service, clock: Clock) -> None:
-    """Create a Service of the cluster itself, or give the stored one its spec."""
-    meta = service.metadata
-    stored = await records.get("services", meta.namespace, meta.name)
-    old = stored if isinstance(stored, Service) else None
-    if old is not None:
-        if old.spec == service.spec:
-            return
-        service = structs.replace(service, metadata=old.metadata)
-    now = rfc3339(clock.now())
-    await records.put("services", managed(service, old, manager=API_SERVER, now=now))
 
 
 class KubernetesService:

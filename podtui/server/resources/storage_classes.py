@@ -3,22 +3,18 @@ PersistentVolumeClaimResize, and the class that podtui publishes."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
-from uuid import uuid4
 
 from msgspec import structs
 
 from podtui.api.objects import T
 from podtui.api.storage import StorageClass
-from podtui.api.times import rfc3339
-from podtui.api.v1 import Namespace, ObjectMeta, PersistentVolume, PersistentVolumeClaim
+from podtui.api.v1 import ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from podtui.clock import Clock
-from podtui.errors import AlreadyExists
 from podtui.manifest.strategies.strategy import with_meta
 from podtui.manifest.validation.storage_classes import DEFAULT_CLASS, is_default_class
 from podtui.manifest.validation.volume_claims import class_of_claim, requested_storage
-from podtui.server.resources.field_managers import API_SERVER, managed
+from podtui.server.resources.default_classes import newest_name, publish_class
 from podtui.server.status import forbidden
 from podtui.store.protocol import Records
 
@@ -26,8 +22,6 @@ STANDARD: Final = "standard"
 PROVISIONER: Final = "podtui.dev/directory"
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
-_PUBLISHED: Final = "podtui.dev/storage-class-published"
-"""An annotation of the namespace kube-system: whoever deletes the class does not get it back."""
 
 
 def protected(item: T, finalizer: str) -> T:
@@ -47,15 +41,11 @@ async def admitted_claim(item: PersistentVolumeClaim, records: Records) -> Persi
     if class_of_claim(item) is not None:
         return item
     listing = await records.list("storageclasses")
-    defaults = [
-        (each.metadata.creationTimestamp or "", each.metadata.name)
-        for each in listing.items
-        if isinstance(each, StorageClass) and is_default_class(each)
-    ]
-    if not defaults:
+    name = newest_name(
+        each for each in listing.items if isinstance(each, StorageClass) and is_default_class(each)
+    )
+    if not name:
         return item
-    newest = max(created for created, _ in defaults)
-    name = min(name for created, name in defaults if created == newest)
     return structs.replace(item, spec=structs.replace(item.spec, storageClassName=name))
 
 
@@ -89,27 +79,14 @@ def check_expansion(
 
 
 async def publish_standard_class(records: Records, clock: Clock) -> None:
-    """Create the default class at the first start. It can be changed and deleted."""
-    namespace = await records.get("namespaces", "", "kube-system")
-    if not isinstance(namespace, Namespace) or _PUBLISHED in namespace.metadata.annotations:
-        return
-    now = rfc3339(clock.now())
+    """Create the default class at the first start."""
     item = StorageClass(
-        metadata=ObjectMeta(
-            name=STANDARD,
-            uid=str(uuid4()),
-            creationTimestamp=now,
-            annotations={DEFAULT_CLASS: "true"},
-        ),
+        metadata=ObjectMeta(name=STANDARD, annotations={DEFAULT_CLASS: "true"}),
         provisioner=PROVISIONER,
         reclaimPolicy="Delete",
         volumeBindingMode="WaitForFirstConsumer",
         allowVolumeExpansion=True,
     )
-    with suppress(AlreadyExists):
-        await records.create("storageclasses", managed(item, None, manager=API_SERVER, now=now))
-
-    def marked(item: Namespace) -> Namespace:
-        return with_meta(item, annotations={**item.metadata.annotations, _PUBLISHED: "true"})
-
-    await records.update("namespaces", "", "kube-system", marked)
+    await publish_class(
+        records, "storageclasses", item, "podtui.dev/storage-class-published", clock
+    )

@@ -6,17 +6,12 @@ TCP. Each pod has a server of its own, which ends with the pod, and so do its co
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import RawRequestMessage
-from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestHandler
 
 from podtui.clock import Clock
 from podtui.server.transport.tls import ServerCertificate, TlsAcceptor
@@ -92,14 +87,8 @@ class PodServers:
         assert shared is not None
         make: Callable[..., web.BaseRequest] = shared.request_factory
 
-        def make_request(
-            message: RawRequestMessage,
-            payload: StreamReader,
-            protocol: RequestHandler,
-            writer: AbstractStreamWriter,
-            task: asyncio.Task[None],
-        ) -> web.BaseRequest:
-            request = make(message, payload, protocol, writer, task)
+        def make_request(*arguments: Any) -> web.BaseRequest:
+            request = make(*arguments)
             request[SOURCE_POD] = pod
             return request
 

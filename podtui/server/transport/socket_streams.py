@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from podtui.http_server import require_masked_frames
+from podtui.http.server import require_masked_frames
 from podtui.server.transport.sockets import is_base64, websocket_protocol
 from podtui.wire import channels
 

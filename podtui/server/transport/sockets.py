@@ -13,7 +13,7 @@ from typing import Any, Final
 from aiohttp import WSCloseCode, web
 
 from podtui.clock import Clock
-from podtui.http_server import UpgradedSocket, require_masked_frames
+from podtui.http.server import UpgradedSocket, require_masked_frames
 from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
 from podtui.server.transport.unix import connected_socket, is_local

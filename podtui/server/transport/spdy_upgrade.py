@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from podtui.clock import Clock
-from podtui.http_server import UpgradedSocket
+from podtui.http.server import UpgradedSocket
 from podtui.server.status import StatusError
 from podtui.wire.spdy import ping_frame
 

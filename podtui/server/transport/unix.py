@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from podtui.errors import PodtuiError
-from podtui.http_server import prepare_requests
+from podtui.http.server import prepare_requests
 from podtui.server.transport.websocket_headers import token_as_authorization
 
 SHUTDOWN_SECONDS = 2.0

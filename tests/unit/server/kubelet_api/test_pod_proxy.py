@@ -21,7 +21,7 @@ from served import Served, pod, serving
 from podtui.api.v1 import ContainerPort, Endpoints, Pod, PodIP, Service
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
-from podtui.http_client import HttpProblem, parse_head
+from podtui.http.client import HttpProblem, parse_head
 from podtui.pki.pki import Pki
 from podtui.runtime import bridge
 from podtui.runtime.protocol import Duplex

@@ -8,7 +8,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.http_server import FrameHeads
+from podtui.http.server import FrameHeads
 
 
 def frame(size: int, *, masked: bool = True) -> bytes:
