@@ -8,7 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from podtui.api.networking import IngressClass
-from podtui.api.objects import T
+from podtui.api.objects import Object
 from podtui.api.storage import StorageClass
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Namespace
@@ -33,7 +33,7 @@ def newest_name(classes: Iterable[StorageClass | IngressClass]) -> str:
 
 
 async def publish_class(
-    records: Records, resource: Resource, item: T, mark: str, clock: Clock
+    records: Records, resource: Resource, item: Object, mark: str, clock: Clock
 ) -> None:
     """Create a class at the first start. It can be changed and deleted: whoever deletes it does not
     get it back. ``mark`` is the annotation of the namespace kube-system that remembers this."""

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
-from msgspec import structs
 
-from podtui.api.discovery import EndpointSlice
 from podtui.api.fields import types
-from podtui.api.networking import IngressClass
-from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from podtui.api.scheduling import PriorityClass
-from podtui.api.storage import StorageClass
-from podtui.api.v1 import (
-    ConfigMap,
-    Endpoints,
-    Event,
-    Lease,
-    ManagedFieldsEntry,
-    Namespace,
-    Node,
-    Pod,
-    Service,
-)
+from podtui.api.objects import Object, T
+from podtui.api.v1 import ManagedFieldsEntry
+from podtui.manifest.strategies.strategy import with_meta
 from podtui.patching.server_side_apply import apply, update_managers
 from podtui.server.encoding.decoding import Tree
 
@@ -32,25 +18,6 @@ API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 """The component of a cluster that does what the agent's controllers do."""
 _EMPTY: Final[tuple[object, ...]] = (None, "", {})
-T = TypeVar(
-    "T",
-    ClusterRole,
-    ClusterRoleBinding,
-    ConfigMap,
-    EndpointSlice,
-    Endpoints,
-    Event,
-    IngressClass,
-    Lease,
-    Namespace,
-    Node,
-    Pod,
-    PriorityClass,
-    Role,
-    RoleBinding,
-    Service,
-    StorageClass,
-)
 
 
 def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
@@ -60,7 +27,7 @@ def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
     live = None if old is None else _document(old)
     entries = update_managers(kind, live, _document(new), manager=manager, time=now)
     managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
-    return structs.replace(new, metadata=structs.replace(new.metadata, managedFields=managers))
+    return with_meta(new, managedFields=managers)
 
 
 def applied(item: T, fields: Mapping[str, object], *, manager: str, now: str) -> T:
@@ -74,7 +41,7 @@ def applied(item: T, fields: Mapping[str, object], *, manager: str, now: str) ->
     return msgspec.convert({**document, "apiVersion": "", "kind": ""}, type(item))
 
 
-def _document(item: T) -> Tree:
+def _document(item: Object) -> Tree:
     """Return the JSON form, without fields that are always written: no manager sets them."""
     tree: Tree = msgspec.json.decode(msgspec.json.encode(item))
     tree.pop("status", None)
