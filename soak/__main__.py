@@ -32,6 +32,7 @@ LANES: Final = (
     ("kills", "disk", "folder", "clock", "others", "records"),
     ("restarts", "hangs", "waves"),
     ("rollouts",),
+    ("services",),
 )
 """Run in parallel, each on its own engine."""
 FULL_SECONDS: Final = 22 * 60.0

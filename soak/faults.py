@@ -27,6 +27,7 @@ from soak.damage import damage, write_and_reopen
 from soak.fault import Fault, Step, Steps
 from soak.invariants import Broken, Excuse
 from soak.rollouts import roll_out
+from soak.services import change_services
 from soak.world import Usage, World
 
 ALL_PODS: Final = Excuse(pods=None)
@@ -413,6 +414,21 @@ FAULTS: Final = (
         " no pod before the ones below it are ready, Recreate runs no two revisions, a Job runs"
         " each completion once",
         pods=2,
+        ends_itself=True,
+    ),
+    Fault(
+        name="services",
+        title="The agent is killed (kill -9) while 200 Services with 1,000 endpoints change and"
+        " clients in all pods connect; rules are flushed, and the engine is killed",
+        unit="kills",
+        run=change_services,
+        full=100,
+        short=3,
+        seconds=1200,
+        checked="no request fails while the pods run, and no pod answers that was no endpoint;"
+        " afterwards each Service answers from each pod with all of its endpoints and no other,"
+        " also after a flush, which an event reports; no rules are left on the host",
+        engine_ends=True,
         ends_itself=True,
     ),
     Fault(

@@ -40,11 +40,17 @@ metadata:
   name: {{name}}
 spec:
   terminationGracePeriodSeconds: 2
+  hostNetwork: {{host}}
   containers:
     - name: app
       image: {IMAGE}
       imagePullPolicy: IfNotPresent
-      command: ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
+      command:
+        - sh
+        - -c
+        - |
+          mkdir /www; echo {{name}} > /www/index.html; httpd -p 8080 -h /www
+          trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done
       env: [{{{{name: VERSION, value: "{{version}}"}}}}]
 """
 _VOLUMES: Final = """\
@@ -63,8 +69,10 @@ _VOLUMES: Final = """\
 
 
 def manifest(name: str, version: int) -> str:
-    """Return a pod that never ends by itself. Every third one has volumes."""
-    text = _POD.format(name=name, version=version)
+    """Return a pod that never ends by itself, and answers with its name on port 8080. Every third
+    one has volumes, and one whose name begins with ``host`` has the host's network."""
+    host = str(name.startswith("host")).lower()
+    text = _POD.format(name=name, version=version, host=host)
     return text + _VOLUMES if name[-1] in "0369" else text
 
 

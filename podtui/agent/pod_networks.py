@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+from contextlib import suppress
 
 from podtui.api.v1 import Pod
-from podtui.runtime.protocol import Runtime
+from podtui.errors import EngineNotFound
+from podtui.runtime.protocol import Runtime, SandboxState
 from podtui.services.protocol import AttachedPod, ServiceNetwork, Transport
 
 
@@ -57,6 +59,14 @@ class EngineNetworks:
 
     async def forget_flows(self, sandbox_id: str, ip: str, port: int) -> None:
         await self._runtime.forget_pod_flows(sandbox_id, ip, port)
+
+    async def has_host_pods(self) -> bool:
+        for sandbox in (await self._runtime.list()).sandboxes:
+            if sandbox.state == SandboxState.READY:
+                with suppress(EngineNotFound):
+                    if (await self._runtime.sandbox_status(sandbox.id)).host_network:
+                        return True
+        return False
 
     async def datagrams(self, ip: str) -> socket.socket:
         sandbox_id = self._pods.get(ip)

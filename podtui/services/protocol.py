@@ -86,6 +86,10 @@ class PodNetworks(Protocol):
         next packets of the same sockets go to another one."""
         ...
 
+    async def has_host_pods(self) -> bool:
+        """Return whether a pod of this agent runs in the host's network."""
+        ...
+
 
 class ServiceNetwork(Protocol):
     """The data path as `PodNetworks` drives it when sandboxes come and go."""

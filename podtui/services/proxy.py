@@ -210,15 +210,24 @@ class Proxy:
             self._group = None
 
     async def _remove_leftovers(self) -> None:
-        """Remove the table in the host's network of an agent that was killed, unless a pod needs
-        it."""
+        """Remove the table in the host's network of an agent that was killed. A host-network pod
+        that still runs needs it: the connections of the pod depend on it until it is attached."""
         while HOST not in self._attached:
             try:
-                await self._remove_host_table()
-            except EngineUnavailable:
-                await self._clock.sleep(_FIRST_RETRY)
-            else:
-                return
+                await self._networks.set_rules(HOST, check(self._host_table))
+                if not await self._networks.has_host_pods():
+                    await self._remove_host_table()
+                    break
+            except EngineUnavailable as error:
+                _LOG.debug("former rules of the host are not checked yet: %s", error)
+            except PodtuiError:
+                return  # There is no table.
+            await self._clock.sleep(_FIRST_RETRY)
+        network = self._attached.get(HOST)
+        if network is not None:
+            # A pod was attached meanwhile: perhaps its rules were removed.
+            network.rules = None
+            network.wake.set()
 
     def _service_changed(self, changed: Key) -> None:
         self._changed.add(changed)

@@ -43,6 +43,10 @@ class Networks:
         self.forgotten: list[tuple[str, str, int]] = []
         self.failing: dict[str, Exception] = {}
         self.flushed: set[str] = set()
+        self.host_pods = False
+
+    async def has_host_pods(self) -> bool:
+        return self.host_pods
 
     async def set_rules(self, sandbox_id: str, rules: str) -> None:
         await asyncio.sleep(0)
@@ -330,6 +334,28 @@ async def test_the_host_has_rules_as_long_as_a_pod_uses_its_network(world: World
         assert world.networks.applied.pop(HOST) == ["delete table ip podtui-test\n"]
         await world.attach("h3", host_network=True)
         assert len(world.networks.applied[HOST]) == 1
+
+
+async def test_a_host_pod_that_runs_keeps_the_rules_of_a_killed_agent(world: World) -> None:
+    """They are replaced when it is attached: its connections must not fail until then."""
+    world.networks.host_pods = True
+    world.service()
+    async with world.running():
+        await asyncio.sleep(100)
+        assert HOST not in world.networks.applied
+        await world.attach("h1", host_network=True)
+        await asyncio.sleep(100)
+        (rules,) = {*world.networks.applied.pop(HOST)}
+        assert "add table ip podtui-test" in rules
+
+
+async def test_the_rules_of_a_killed_agent_go_with_its_last_host_pod(world: World) -> None:
+    world.networks.host_pods = True
+    async with world.running():
+        await asyncio.sleep(100)
+        world.networks.host_pods = False
+        await asyncio.sleep(100)
+        assert world.networks.applied.pop(HOST) == ["delete table ip podtui-test\n"]
 
 
 async def test_node_ports_follow_the_addresses_of_the_node(world: World) -> None:
