@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
@@ -37,8 +38,8 @@ async def client(served: Served) -> AsyncGenerator[UnixClient]:
 
 async def until(holds: Callable[[Pod], bool], client: UnixClient, name: str = "web") -> Pod:
     """Return the pod as soon as it is as wanted."""
-    async with asyncio.timeout(120):
-        async for delta in client.follow(Pod):
+    async with asyncio.timeout(120), aclosing(client.follow(Pod)) as deltas:
+        async for delta in deltas:
             for pod in getattr(delta, "items", ()):
                 if pod.metadata.name == name and holds(pod):
                     return pod

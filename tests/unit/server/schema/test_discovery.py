@@ -104,7 +104,10 @@ async def test_the_root_lists_paths_that_are_served(http: aiohttp.ClientSession)
         paths: list[str] = (await response.json())["paths"]
     assert {"/api/v1", "/apis/events.k8s.io/v1", "/version", "/openapi/v3"} <= set(paths)
     assert paths == sorted(paths)
-    codes = {path: (await http.get(path)).status for path in paths}
+    codes: dict[str, int] = {}
+    for path in paths:
+        async with http.get(path) as response:
+            codes[path] = response.status
     # The agent adds the routes of tokens and figures.
     extra = {"/.well-known/openid-configuration", "/openid/v1/jwks", "/metrics"}
     assert {path for path, code in codes.items() if code != 200} == extra
