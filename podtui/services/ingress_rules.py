@@ -144,7 +144,7 @@ def route_table(ingresses: Iterable[Ingress], service_of: ServiceOf) -> RouteTab
                 rules.setdefault((text, is_exact), PathRule(text, is_exact, target))
             if fallback is not None:
                 rules.setdefault(("/", False), PathRule("/", is_exact=False, target=fallback))
-        for entry in spec.tls if spec.rules or spec.tls else ():
+        for entry in spec.tls:
             for host in entry.hosts or ("",):
                 certificate = Certificate(host, namespace, entry.secretName)
                 if entry.secretName:

@@ -16,6 +16,7 @@ import ctypes
 import errno
 import json
 import os
+import select
 import socket
 import sys
 from typing import Any
@@ -26,6 +27,8 @@ REQUEST_LIMIT = 4096
 BACKLOG = 128
 ERROR_LIMIT = 1000
 LIBNFTABLES = "libnftables.so.1"
+IDLE_SECONDS = 0.05
+MAX_USED = 100
 CONNTRACK = ("/usr/sbin/conntrack", "/sbin/conntrack", "/usr/bin/conntrack")
 
 
@@ -54,7 +57,12 @@ def serve(channel: socket.socket) -> None:
     # A process cannot return to the network that it started in without this.
     own_network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     joined = False
+    # Contexts of nftables to free. This waits for the kernel, 5 to 15 ms, if their rules removed
+    # others: it is done while there are no requests.
+    used: list[int] = []
     while True:
+        while used and (len(used) > MAX_USED or is_idle(channel)):
+            load_nftables().nft_ctx_free(used.pop(0))
         request, descriptors, _, _ = socket.recv_fds(channel, REQUEST_LIMIT, 1)
         if not request:
             return
@@ -64,7 +72,7 @@ def serve(channel: socket.socket) -> None:
             if not joined:
                 join_user_namespace(int(sys.argv[1]))
                 joined = True
-            opened = perform(json.loads(request), descriptors, own_network)
+            opened = perform(json.loads(request), descriptors, own_network, used)
         except OSError as error:
             answer = [error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)]
         except Failed as error:
@@ -80,9 +88,17 @@ def serve(channel: socket.socket) -> None:
                 socket.send_fds(channel, [response], [opened.fileno()])
 
 
-def perform(request: list[Any], descriptors: list[int], own_network: int) -> socket.socket | None:
-    """Raises OSError: ENXIO if the namespace does not have these IPs, which means that the process
-    does not belong to the pod. Raises `Failed`."""
+def is_idle(channel: socket.socket) -> bool:
+    """Wait for a request; return whether none comes."""
+    return not select.select([channel], [], [], IDLE_SECONDS)[0]
+
+
+def perform(
+    request: list[Any], descriptors: list[int], own_network: int, used: list[int]
+) -> socket.socket | None:
+    """Contexts of nftables are appended to ``used``. Raises OSError: ENXIO if the namespace does
+    not have these IPs, which means that the process does not belong to the pod. Raises `Failed`.
+    """
     name, pid, ips, *arguments = request
     if pid:
         join(f"/proc/{pid}/ns/net", CLONE_NEWNET)
@@ -92,7 +108,7 @@ def perform(request: list[Any], descriptors: list[int], own_network: int) -> soc
         raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
     if name == "rules":
         with open(os.dup(descriptors[0]), "rb") as rules:
-            apply_rules(rules.read())
+            apply_rules(rules.read(), used)
         return None
     if name == "flows":
         forget_flows(*arguments)
@@ -153,21 +169,19 @@ def listen(protocol: str, address: str) -> socket.socket:
     return sock
 
 
-def apply_rules(rules: bytes) -> None:
+def apply_rules(rules: bytes, used: list[int]) -> None:
     """Apply a transaction of nftables."""
     nftables = load_nftables()
     # A context talks to the network namespace in which it was made.
     context = nftables.nft_ctx_new(0)
     if not context:
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-    try:
-        nftables.nft_ctx_buffer_error(context)
-        if nftables.nft_run_cmd_from_buffer(context, rules) != 0:
-            text = nftables.nft_ctx_get_error_buffer(context) or b"nft refused the rules"
-            # The other lines repeat the rule and point into it.
-            raise Failed(text.decode(errors="replace").partition("\n")[0])
-    finally:
-        nftables.nft_ctx_free(context)
+    used.append(context)
+    nftables.nft_ctx_buffer_error(context)
+    if nftables.nft_run_cmd_from_buffer(context, rules) != 0:
+        text = nftables.nft_ctx_get_error_buffer(context) or b"nft refused the rules"
+        # The other lines repeat the rule and point into it.
+        raise Failed(text.decode(errors="replace").partition("\n")[0])
 
 
 def load_nftables() -> ctypes.CDLL:
