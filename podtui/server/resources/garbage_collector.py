@@ -57,8 +57,8 @@ class GarbageCollector:
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
         self._clock = clock
-        self._owners: frozenset[str] = frozenset()
-        """The UIDs of all owners."""
+        self._owned: dict[str, set[str]] = {}
+        """The UIDs of the dependents of each owner, by its UID."""
 
     async def run(self) -> None:
         """Collect whenever an owner or a dependent changes. Runs forever."""
@@ -71,13 +71,34 @@ class GarbageCollector:
         )
 
     async def _matters(self, _: RecordName, change: Change) -> bool:
+        """Return whether a change needs a pass, which reads all objects. Most changes do not: those
+        of objects whose owners exist, and of owners without dependents."""
         if change.object is None:
             return False
         meta = change.object.metadata
-        if change.type is WatchType.DELETED:
-            return meta.uid in self._owners or bool(references(meta))
         before = change.previous.metadata if change.previous is not None else None
-        return _state(meta) != _state(before)
+        if before is not None:
+            self._forget(before)
+        if change.type is WatchType.DELETED:
+            self._forget(meta)
+            return bool(self._owned.get(meta.uid)) or OwnerState.WAITING in await self._owners(meta)
+        for reference in references(meta):
+            self._owned.setdefault(reference.uid, set()).add(meta.uid)
+        if _state(meta) == _state(before):
+            return False
+        if is_waiting(meta, FOREGROUND) or is_waiting(meta, ORPHAN):
+            return True
+        return any(state is not OwnerState.SOLID for state in await self._owners(meta))
+
+    def _forget(self, meta: ObjectMeta) -> None:
+        for reference in references(meta):
+            owned = self._owned.get(reference.uid, set())
+            owned.discard(meta.uid)
+            if not owned:
+                self._owned.pop(reference.uid, None)
+
+    async def _owners(self, meta: ObjectMeta) -> list[OwnerState]:
+        return [await self._owner(each, meta.namespace) for each in references(meta)]
 
     async def _pass(self) -> None:
         dependents: list[Dependent] = []
@@ -88,9 +109,10 @@ class GarbageCollector:
                     dependents.append((record, item))
                 if is_waiting(item.metadata, FOREGROUND) or is_waiting(item.metadata, ORPHAN):
                     deleted.append((record, item))
-        self._owners = frozenset(
-            owner.uid for _, item in dependents for owner in references(item.metadata)
-        )
+        self._owned = {}
+        for _, item in dependents:
+            for owner in references(item.metadata):
+                self._owned.setdefault(owner.uid, set()).add(item.metadata.uid)
         for record, item in dependents:
             with contextlib.suppress(NotFound):
                 await self._collect(record, item, dependents)

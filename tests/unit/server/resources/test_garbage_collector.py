@@ -123,6 +123,29 @@ async def test_an_owner_that_went_before_the_start_is_noticed() -> None:
         assert await world.names() == ""
 
 
+async def test_only_lost_and_waiting_owners_need_a_pass_over_all_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with collecting(config("owner"), config("first", "owner")) as world:
+        listed: list[str] = []
+        read = world.store.list
+
+        async def count(resource: Any, *arguments: Any, **options: Any) -> Any:
+            listed.append(resource)
+            return await read(resource, *arguments, **options)
+
+        monkeypatch.setattr(world.store, "list", count)
+        await world.store.create("configmaps", config("other"))
+        await world.store.create("configmaps", config("second", "owner"))
+        await world.settle()
+        await world.delete("first")
+        await world.delete("other")
+        assert listed == []
+        await world.delete("owner")
+        assert listed
+        assert await world.names() == ""
+
+
 async def test_a_late_dependent_of_a_deleted_owner_is_deleted() -> None:
     async with collecting(config("a")) as world:
         await world.delete("a")
