@@ -155,7 +155,7 @@ _FINE: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 _STATES: Final = {
     ManifestState.ACCEPTED: ("● Accepted", "running"),
     ManifestState.LAST_GOOD: ("▲ KeepsLastGood", "warning"),
-    ManifestState.DUPLICATE: ("▲ DuplicatePod", "warning"),
+    ManifestState.DUPLICATE: ("▲ Duplicate", "warning"),
     ManifestState.IGNORED: ("- Ignored", "muted"),
     ManifestState.INVALID: ("✖ InvalidManifest", "error"),
 }

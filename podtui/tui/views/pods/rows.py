@@ -44,7 +44,7 @@ _BLANK: Final = Cell("-", "muted")
 _MANIFEST_WORDS: Final = {
     ManifestState.INVALID: ("✖ InvalidManifest", "error"),
     ManifestState.LAST_GOOD: ("▲ KeepsLastGood", "warning"),
-    ManifestState.DUPLICATE: ("▲ DuplicatePod", "warning"),
+    ManifestState.DUPLICATE: ("▲ Duplicate", "warning"),
     ManifestState.IGNORED: ("- Ignored", "muted"),
     ManifestState.ACCEPTED: ("○ Pending", "pending"),
 }
