@@ -77,8 +77,8 @@ from podtui.server.kubelet_api.what_if import (
     WhatIfRoutes,
 )
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
+from podtui.server.resources.cluster_services import publish_dns_service
 from podtui.server.resources.default_roles import DefaultRoles
-from podtui.server.resources.dns_service import publish_dns_service
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.ingress_classes import publish_ingress_class
 from podtui.server.resources.kubernetes_service import KubernetesService

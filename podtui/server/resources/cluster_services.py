@@ -1,6 +1,13 @@
-"""The Services of the cluster itself, as an API server and kubeadm publish them."""
+"""The Services of the cluster itself. ``kube-system/kube-dns`` is as kubeadm publishes it, without
+the port of metrics; `podtui.server.resources.kubernetes_service` publishes the other one.
+
+They have no selectors. kube-dns has no endpoints, either: the rules of a pod lead its address to a
+listener in the pod's own network.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 from msgspec import structs
 
@@ -16,6 +23,9 @@ from podtui.api.v1 import (
 from podtui.clock import Clock
 from podtui.server.resources.field_managers import API_SERVER, managed
 from podtui.store.protocol import Records
+
+DNS_ADDRESS: Final = "10.96.0.10"
+_DNS_PORT: Final = 53
 
 
 def cluster_service(meta: ObjectMeta, address: str, *ports: ServicePort) -> Service:
@@ -47,3 +57,27 @@ async def correct_service(records: Records, service: Service, clock: Clock) -> N
         service = structs.replace(service, metadata=old.metadata)
     now = rfc3339(clock.now())
     await records.put("services", managed(service, old, manager=API_SERVER, now=now))
+
+
+def dns_service() -> Service:
+    meta = ObjectMeta(
+        name="kube-dns",
+        namespace="kube-system",
+        # kubectl cluster-info lists the Services with the second label, by the third.
+        labels={
+            "k8s-app": "kube-dns",
+            "kubernetes.io/cluster-service": "true",
+            "kubernetes.io/name": "CoreDNS",
+        },
+    )
+    return cluster_service(
+        meta,
+        DNS_ADDRESS,
+        ServicePort(name="dns", port=_DNS_PORT, protocol="UDP", targetPort=_DNS_PORT),
+        ServicePort(name="dns-tcp", port=_DNS_PORT, protocol="TCP", targetPort=_DNS_PORT),
+    )
+
+
+async def publish_dns_service(records: Records, clock: Clock) -> None:
+    """Create the Service, or correct that of an earlier start."""
+    await correct_service(records, dns_service(), clock)

@@ -15,7 +15,7 @@ from served import Served
 
 from podtui.api.v1 import ObjectMeta, Service, ServicePort, ServiceSpec
 from podtui.manifest.strategies.services import SERVICES
-from podtui.server.resources.dns_service import dns_service
+from podtui.server.resources.cluster_services import dns_service
 from podtui.server.resources.kubernetes_service import kubernetes_service
 from podtui.server.resources.service_addresses import ADDRESSES, NODE_PORTS, Allocation
 from podtui.server.status import StatusError
