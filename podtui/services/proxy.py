@@ -217,17 +217,17 @@ class Proxy:
                 await self._networks.set_rules(HOST, check(self._host_table))
                 if not await self._networks.has_host_pods():
                     await self._remove_host_table()
-                    break
+                    network = self._attached.get(HOST)
+                    if network is not None:
+                        # A pod was attached meanwhile: perhaps its rules were removed.
+                        network.rules = None
+                        network.wake.set()
+                    return
             except EngineUnavailable as error:
                 _LOG.debug("former rules of the host are not checked yet: %s", error)
             except PodtuiError:
                 return  # There is no table.
             await self._clock.sleep(_FIRST_RETRY)
-        network = self._attached.get(HOST)
-        if network is not None:
-            # A pod was attached meanwhile: perhaps its rules were removed.
-            network.rules = None
-            network.wake.set()
 
     def _service_changed(self, changed: Key) -> None:
         self._changed.add(changed)

@@ -345,7 +345,7 @@ async def test_a_host_pod_that_runs_keeps_the_rules_of_a_killed_agent(world: Wor
         assert HOST not in world.networks.applied
         await world.attach("h1", host_network=True)
         await asyncio.sleep(100)
-        (rules,) = {*world.networks.applied.pop(HOST)}
+        (rules,) = world.networks.applied.pop(HOST)
         assert "add table ip podtui-test" in rules
 
 
