@@ -81,14 +81,18 @@ class GarbageCollector:
             self._forget(before)
         if change.type is WatchType.DELETED:
             self._forget(meta)
-            return bool(self._owned.get(meta.uid)) or OwnerState.WAITING in await self._owners(meta)
-        for reference in references(meta):
-            self._owned.setdefault(reference.uid, set()).add(meta.uid)
+            owned = self._owned.pop(meta.uid, None)
+            return bool(owned) or OwnerState.WAITING in await self._owners(meta)
+        self._remember(meta)
         if _state(meta) == _state(before):
             return False
         if is_waiting(meta, FOREGROUND) or is_waiting(meta, ORPHAN):
             return True
         return any(state is not OwnerState.SOLID for state in await self._owners(meta))
+
+    def _remember(self, meta: ObjectMeta) -> None:
+        for reference in references(meta):
+            self._owned.setdefault(reference.uid, set()).add(meta.uid)
 
     def _forget(self, meta: ObjectMeta) -> None:
         for reference in references(meta):
@@ -109,10 +113,9 @@ class GarbageCollector:
                     dependents.append((record, item))
                 if is_waiting(item.metadata, FOREGROUND) or is_waiting(item.metadata, ORPHAN):
                     deleted.append((record, item))
-        self._owned = {}
+        # Nothing is removed: a dependent may have come while the objects were read.
         for _, item in dependents:
-            for owner in references(item.metadata):
-                self._owned.setdefault(owner.uid, set()).add(item.metadata.uid)
+            self._remember(item.metadata)
         for record, item in dependents:
             with contextlib.suppress(NotFound):
                 await self._collect(record, item, dependents)
