@@ -146,6 +146,33 @@ async def test_only_lost_and_waiting_owners_need_a_pass_over_all_objects(
         assert await world.names() == ""
 
 
+async def test_a_dependent_that_comes_during_a_pass_goes_with_its_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with collecting(config("a"), config("owner"), config("first", "a")) as world:
+        paused, resumed = asyncio.Event(), asyncio.Event()
+        read = world.store.list
+
+        async def pause(resource: Resource, *arguments: Any, **options: Any) -> Any:
+            listing = await read(resource, *arguments, **options)
+            if resource == "configmaps":
+                paused.set()
+                await resumed.wait()
+            return listing
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.store, "list", pause)
+            await world.delete("a")
+            assert paused.is_set()
+            await world.store.create("configmaps", config("late", "owner"))
+            await world.settle()
+            resumed.set()
+            await world.settle()
+        assert await world.names() == "late owner"
+        await world.delete("owner")
+        assert await world.names() == ""
+
+
 async def test_a_late_dependent_of_a_deleted_owner_is_deleted() -> None:
     async with collecting(config("a")) as world:
         await world.delete("a")
