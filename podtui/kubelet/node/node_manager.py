@@ -220,15 +220,19 @@ class NodeManager:
 
     async def register(self) -> None:
         """Ensure that a record of the node exists; mirror pods belong to it. An existing record
-        stays unchanged until the engine has answered or failed."""
-        node = await self._nodes.get()
-        if node is not None:
-            self._node, self._status = node, node.status
-            self._publish_to_admission(node)
-            return
-        status = self._compute(())
-        self._record_changes(status)
-        await self._put(status)
+        stays unchanged until the engine has answered or failed. If the API cannot be reached,
+        `run` registers the node later."""
+        try:
+            node = await self._nodes.get()
+            if node is not None:
+                self._node, self._status = node, node.status
+                self._publish_to_admission(node)
+                return
+            status = self._compute(())
+            self._record_changes(status)
+            await self._put(status)
+        except PodtuiError as error:
+            _LOG.warning("cannot register the node: %s", error)
 
     async def watch(self) -> None:
         """Follow the changes that API clients make to the node, forever. A deleted node is
