@@ -22,7 +22,15 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from msgspec import structs
 
 from podtui.agent.status_patch import status_patch
-from podtui.api.names import KILLS, LACKS, PULL_PROGRESS, STATIC_POD_PATH, WOULD_FIT
+from podtui.api.names import (
+    CLUSTER,
+    CLUSTER_PROBLEM,
+    KILLS,
+    LACKS,
+    PULL_PROGRESS,
+    STATIC_POD_PATH,
+    WOULD_FIT,
+)
 from podtui.api.objects import Object
 from podtui.api.pods import is_mirror
 from podtui.api.times import parse_time, rfc3339_micros
@@ -83,7 +91,9 @@ class ClusterApi:
         for kind in (Pod, Node, Service, RuntimeClass):
             self.cache.add_kind(kind)
         self.problem = ""
-        """Why the API server's pods are not known; empty if they are."""
+        """Why the API server does not answer; empty if it does."""
+        self.on_problem: Callable[[], None] = lambda: None
+        """Called when ``problem`` has changed."""
 
     async def follow(self, kind: type[T]) -> AsyncGenerator[Delta]:
         """Follow the objects of a kind that belong to this node."""
@@ -92,8 +102,10 @@ class ClusterApi:
             Node: f"metadata.name={self.node_name}",
         }
         async for delta in self.client.follow(kind, fields=fields.get(kind, "")):
-            if kind is Pod:
-                self.problem = delta.reason if isinstance(delta, Lost) else ""
+            problem = delta.reason if isinstance(delta, Lost) else ""
+            if kind is Pod and problem != self.problem:
+                self.problem = problem
+                self.on_problem()
             yield delta
 
     async def run(self) -> None:
@@ -393,6 +405,7 @@ class ClusterNode:
         """The annotations that exist only in the copy."""
         self._changed = asyncio.Event()
         api.cache.observe(Node, lambda _, __: self._changed.set())
+        api.on_problem = self._changed.set
 
     async def snapshots(self) -> AsyncIterator[Node | None]:
         await self._api.cache.listed((Node,))
@@ -410,10 +423,13 @@ class ClusterNode:
         return self._api.cache.get(Node, "", self._api.node_name)
 
     async def _copy(self, node: Node) -> Node:
-        """Return the node as the copy has it."""
-        node = _with_annotations(node, {**node.metadata.annotations, **self._local})
-        await self._api.copy.put("nodes", node)
-        return node
+        """Return the node as the kubelet sees it. The copy also has the state of the connection."""
+        annotations = {**node.metadata.annotations, **self._local}
+        state = {CLUSTER: self._api.client.target, CLUSTER_PROBLEM: self._api.problem}
+        shown = {key: text for key, text in state.items() if text}
+        copy = _with_annotations(node, {**annotations, **shown})
+        await self._api.copy.put("nodes", copy)
+        return _with_annotations(node, annotations)
 
     def _sent(self, node: Node) -> Node:
         """Return the node as the API server gets it."""
@@ -431,14 +447,14 @@ class ClusterNode:
             copy = await self._api.copy.get("nodes", "", self._api.node_name)
             if copy is None:
                 raise
-            return cast("Node", copy)
+            return _without_state(cast("Node", copy))
         if node is None:
             return None
         self._api.cache.put(node)
         return await self._copy(node)
 
     async def create(self, node: Node) -> Node:
-        await self._api.copy.put("nodes", node)
+        await self._copy(node)
         new = self._sent(node)
         meta = structs.replace(new.metadata, uid="", resourceVersion="", creationTimestamp=None)
         created = await self._api.client.create(Node, structs.replace(new, metadata=meta))
@@ -450,8 +466,8 @@ class ClusterNode:
         if stored is None:
             raise NotFound(f'nodes "{self._api.node_name}" not found')
         node = change(await self._copy(stored))
-        await self._api.copy.put("nodes", node)
         new = self._sent(node)
+        await self._copy(new)
         metadata = {
             key: _map_patch(getattr(stored.metadata, key), getattr(new.metadata, key))
             for key in ("labels", "annotations")
@@ -507,6 +523,12 @@ class ClusterNode:
         return Lease(
             apiVersion="coordination.k8s.io/v1", kind="Lease", metadata=meta, spec=LeaseSpec()
         )
+
+
+def _without_state(node: Node) -> Node:
+    annotations = node.metadata.annotations.items()
+    state = (CLUSTER, CLUSTER_PROBLEM)
+    return _with_annotations(node, {key: text for key, text in annotations if key not in state})
 
 
 def _with_annotations(node: Node, annotations: Mapping[str, str]) -> Node:

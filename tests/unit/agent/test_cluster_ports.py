@@ -16,7 +16,14 @@ from served import Served, serving
 from podtui.agent import cluster_ports as ports_module
 from podtui.agent.cluster_member import is_write
 from podtui.agent.cluster_ports import ClusterApi, cluster_ports
-from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, KILLS, STATIC_POD_PATH
+from podtui.api.names import (
+    CLUSTER,
+    CLUSTER_PROBLEM,
+    CONFIG_HASH,
+    CONFIG_MIRROR,
+    KILLS,
+    STATIC_POD_PATH,
+)
 from podtui.api.v1 import (
     ConfigMap,
     ConfigMapEnvSource,
@@ -250,6 +257,24 @@ async def test_the_node_is_registered_and_its_folder_stays_here(world: World) ->
     copy = await world.copy.get("nodes", "", "n1")
     assert copy is not None
     assert copy.metadata.annotations[STATIC_POD_PATH] == "/m"
+
+
+async def test_the_copy_of_the_node_says_why_the_cluster_does_not_answer(world: World) -> None:
+    await world.register()
+    async with aclosing(world.ports.node.snapshots()) as nodes:  # type: ignore[type-var]
+        await anext(nodes)
+        world.api.problem = "connection refused"
+        world.api.on_problem()
+        node = await anext(nodes)
+    assert node is not None
+    assert node.metadata.annotations == {"a": "b", STATIC_POD_PATH: "/m"}
+    copy = await world.copy.get("nodes", "", "n1")
+    assert copy is not None
+    assert copy.metadata.annotations[CLUSTER_PROBLEM] == "connection refused"
+    assert copy.metadata.annotations[CLUSTER].startswith("unix:")
+    stored = await world.server.get("nodes", "", "n1")
+    assert stored is not None
+    assert stored.metadata.annotations == {"a": "b"}
 
 
 async def test_a_lease_that_another_client_changed_is_read_again(world: World) -> None:
