@@ -396,6 +396,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     nodeLabels: Annotated[
         _Map, Setting(values.text_map, "labels of the node, for `nodeSelector`")
     ] = {}
+    registerNode: Annotated[
+        bool,
+        Setting(values.boolean, "create the node if it does not exist"),
+    ] = True
+    registerWithTaints: Annotated[
+        tuple[tuple[str, str, str], ...],
+        Setting(
+            values.taints,
+            "taints that the node has when it is created, such as `dedicated=web:NoSchedule`",
+        ),
+    ] = ()
+    """Key, value and effect of each."""
     clusterDNS: Annotated[
         tuple[str, ...],
         Setting(

@@ -20,7 +20,7 @@ from podtui.api.names import (
     STATIC_POD_PATH,
     WOULD_EVICT,
 )
-from podtui.api.v1 import Node, NodeStatus, ObjectMeta
+from podtui.api.v1 import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
 from podtui.clock import Clock
 from podtui.errors import EngineError, NotFound, PodtuiError
 from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
@@ -422,7 +422,14 @@ class NodeManager:
         try:
             self._node = await self._nodes.update(renewed)
         except NotFound:
+            if not self._config.register_node:
+                raise
             meta = ObjectMeta(name=self._config.node_name, uid=self.uid)
-            node = Node(apiVersion="v1", kind="Node", metadata=meta)
+            taints = tuple(
+                Taint(key=key, value=value, effect=effect)
+                for key, value, effect in self._config.register_with_taints
+            )
+            spec = NodeSpec(taints=taints)
+            node = Node(apiVersion="v1", kind="Node", metadata=meta, spec=spec)
             self._node = await self._nodes.create(renewed(node))
         self._status = status
