@@ -258,6 +258,9 @@ class ClusterPods:
         return tuple(item for item in items if isinstance(item, Pod))
 
     async def get(self, namespace: str, name: str) -> Pod | None:
+        if not self._api.problem:
+            # Before the first list, an existing mirror pod would be created again.
+            await self._api.listed(Pod, "the pods of the cluster are not known yet")
         return self._api.cache.get(Pod, namespace, name)
 
     # --- writing
