@@ -1,0 +1,84 @@
+"""A server's certificate in files that other programs replace: its rotation needs no restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from pathlib import Path
+
+from podtui.errors import PodtuiError
+from podtui.server.transport.tls import tls_context
+
+log = logging.getLogger(__name__)
+_Versions = tuple[tuple[int, int, int] | None, ...]
+
+
+class CertificateFiles:
+    """A certificate and its key, which may be in the same file. With ``client_ca``, clients are
+    asked for a certificate that one of its authorities signed; they may have none.
+
+    Replaced files are loaded for the next connection. If they cannot be loaded, the former ones
+    stay in use. Implements `podtui.server.transport.tls.Certificate`.
+    """
+
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._client_ca = client_ca
+        self._context: ssl.SSLContext | None = None
+        self._loaded: _Versions = ()
+        self._loading = asyncio.Lock()
+
+    async def context(self) -> ssl.SSLContext:
+        async with self._loading:
+            if self._context is None:
+                self._context = await self._load(self._versions())
+            return self._context
+
+    async def renew_if_due(self) -> None:
+        async with self._loading:
+            versions = self._versions()
+            if versions == self._loaded:
+                return
+            try:
+                self._context = await self._load(versions)
+            except PodtuiError as error:
+                log.warning("%s; the former certificate stays in use", error)
+            else:
+                log.info("loaded the certificate %s", self._certificate)
+
+    async def _load(self, versions: _Versions) -> ssl.SSLContext:
+        # Files that cannot be loaded are tried again when they change.
+        self._loaded = versions
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> ssl.SSLContext:
+        """Raises `PodtuiError`."""
+        path = self._certificate
+        try:
+            context = tls_context(self._certificate, self._key)
+            if self._client_ca is not None:
+                path = self._client_ca
+                context.load_verify_locations(self._client_ca)
+                context.verify_mode = ssl.CERT_OPTIONAL
+                # As in Go, trust the given certificates even if they are not roots.
+                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        except (OSError, ValueError) as error:
+            # An SSLError is an OSError without a useful text in ``strerror``.
+            raise PodtuiError(f"cannot load the certificate {path}: {error}") from error
+        return context
+
+    def _versions(self) -> _Versions:
+        paths = (self._certificate, self._key, self._client_ca)
+        return tuple(_version(path) for path in paths if path is not None)
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    """Return what differs once a file is replaced or written; None if it cannot be read."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
