@@ -93,16 +93,11 @@ class KubeletServerWorld:
     authority: Authority
     clients: Authority
     kubelet: FakeKubelet
-    server: KubeletServer
+    task: asyncio.Task[None]
 
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
-
-    def write_certificate(self, authority: Authority) -> None:
-        certificate, key = authority.issue("kubelet", "localhost", "127.0.0.1")
-        (self.folder / "server.key").write_bytes(key)
-        (self.folder / "server.crt").write_bytes(certificate)
 
     def trust(self, pair: tuple[bytes, bytes] | None = None) -> ssl.SSLContext:
         """Return a client's context, with certificate and key if there are any."""
@@ -148,17 +143,22 @@ async def kubelet_server_world(
         return build_kubelet_app(kubelet, FakeFigures(), access, config=b"{}", clock=clock)
 
     server = KubeletServer(build, files, "127.0.0.1", port, clock=clock)
-    world = KubeletServerWorld(folder, port, authority, clients, kubelet, server)
-    world.write_certificate(authority)
     (folder / "clients.crt").write_bytes(clients.pem)
+    write_certificate(folder, authority)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(server.run())
         async with asyncio.timeout(120):
             await server.listening.wait()
         try:
-            yield world
+            yield KubeletServerWorld(folder, port, authority, clients, kubelet, task)
         finally:
             task.cancel()
+
+
+def write_certificate(folder: Path, authority: Authority) -> None:
+    certificate, key = authority.issue("kubelet", "localhost", "127.0.0.1")
+    (folder / "server.key").write_bytes(key)
+    (folder / "server.crt").write_bytes(certificate)
 
 
 async def ask(

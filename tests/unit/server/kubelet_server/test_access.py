@@ -17,6 +17,7 @@ from kubelet_server_world import (
     KubeletServerWorld,
     ask,
     kubelet_server_world,
+    write_certificate,
 )
 from tls_world import ShiftedClock
 
@@ -254,7 +255,7 @@ async def test_replaced_certificates_are_loaded(
 ) -> None:
     async with kubelet_server_world(tmp_path, FakeReviewer()) as world:
         former, world.authority = world.authority, Authority("next")
-        world.write_certificate(world.authority)
+        write_certificate(tmp_path, world.authority)
         assert await reached(world)
         world.authority = former
         assert not await reached(world)
@@ -269,7 +270,7 @@ async def test_replaced_certificates_are_loaded(
         anne = world.clients.issue("anne")
         world.clients = Authority("next clients")
         (tmp_path / "clients.crt").write_bytes(world.clients.pem)
-        world.write_certificate(world.authority)
+        write_certificate(tmp_path, world.authority)
         assert await reached(world)
         assert await reached(world, world.clients.issue("bob"))
         assert not await reached(world, anne)
