@@ -7,7 +7,9 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from podtui.client.connection import HttpConnection
+from podtui.api.lenient import lenient_convert
+from podtui.client.any_kind import ServedKind
+from podtui.client.api_client import ApiClient
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
 from podtui.server.auth.attributes import Attributes
@@ -20,6 +22,15 @@ from podtui.server.auth.reviews import (
 )
 from podtui.server.auth.users import User
 
+_TOKENS: Final = ServedKind(
+    api_version=AUTHENTICATION, kind="TokenReview", plural="tokenreviews", namespaced=False
+)
+_ACCESS: Final = ServedKind(
+    api_version=AUTHORIZATION,
+    kind="SubjectAccessReview",
+    plural="subjectaccessreviews",
+    namespaced=False,
+)
 _TRIES: Final = 5
 _FIRST_WAIT: Final = 0.5
 _FACTOR: Final = 1.5
@@ -54,15 +65,14 @@ class _AccessReview(Struct, frozen=True):
 
 
 class ApiReviewer:
-    """Implements `podtui.server.kubelet_server.access.Reviewer` by the API of a connection."""
+    """Implements `podtui.server.kubelet_server.access.Reviewer` by the API of a client."""
 
-    def __init__(self, connection: HttpConnection, clock: Clock) -> None:
-        self._connection = connection
+    def __init__(self, client: ApiClient, clock: Clock) -> None:
+        self._client = client
         self._clock = clock
 
     async def token(self, text: str) -> User | None:
-        spec = TokenReviewSpec(token=text)
-        answer = await self._review(AUTHENTICATION, "TokenReview", spec, _TokenReview)
+        answer = await self._review(_TOKENS, TokenReviewSpec(token=text), _TokenReview)
         user = answer.status.user
         if not answer.status.authenticated or not user.username:
             return None
@@ -82,26 +92,22 @@ class ApiReviewer:
                 name=wanted.name,
             ),
         )
-        answer = await self._review(AUTHORIZATION, "SubjectAccessReview", spec, _AccessReview)
+        answer = await self._review(_ACCESS, spec, _AccessReview)
         return answer.status.allowed and not answer.status.denied
 
-    async def _review(self, api_version: str, kind: str, spec: Struct, answer: type[T]) -> T:
+    async def _review(self, kind: ServedKind, spec: Struct, answer: type[T]) -> T:
         """Raises `PodtuiError`."""
-        body = msgspec.json.encode({"apiVersion": api_version, "kind": kind, "spec": spec})
-        data = await self._post(f"/apis/{api_version}/{kind.lower()}s", body)
-        try:
-            return msgspec.json.decode(data, type=answer)
-        except msgspec.DecodeError as error:
-            raise PodtuiError(f"the answer is not a {kind}: {error}") from error
-
-    async def _post(self, path: str, body: bytes) -> bytes:
+        content = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         wait = _FIRST_WAIT
-        for _ in range(_TRIES - 1):
+        for attempt in range(1, _TRIES + 1):
             try:
-                return await self._connection.post(path, body=body, content_type="application/json")
+                review = await self._client.create_object(kind, "", content)
+                return lenient_convert(review.content, answer)
             except ApiError as error:
-                if error.code not in _PASSING:
+                if error.code not in _PASSING or attempt == _TRIES:
                     raise
+            except msgspec.ValidationError as error:
+                raise PodtuiError(f"the answer is not a {kind.kind}: {error}") from error
             await self._clock.sleep(wait)
             wait *= _FACTOR
-        return await self._connection.post(path, body=body, content_type="application/json")
+        raise AssertionError("the last try returns or raises")

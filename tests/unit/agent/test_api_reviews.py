@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 from kubelet_server_world import ask, kubelet_server_world
@@ -18,7 +17,8 @@ from virtual_time import VirtualClock
 from podtui.agent.api_reviews import ApiReviewer
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
 from podtui.api.v1 import ObjectMeta, ServiceAccount
-from podtui.client.connection import HttpConnection
+from podtui.client.any_kind import AnyObject, ServedKind
+from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.pki.certificates import make_key
@@ -48,7 +48,7 @@ async def home(folder: Path) -> AsyncIterator[Home]:
     store = open_store(None, clock=clock)
     tokens = TokenRegistry(store, TokenIssuer(make_key()), clock)
     path = folder / "s.sock"
-    connection = HttpConnection("http://podtui", partial(aiohttp.UnixConnector, str(path)))
+    client = UnixClient(path, clock=clock)
     async with serving(path, store, extra_routes=ReviewRoutes(tokens, clock).routes()):
         meta = ObjectMeta(name="scraper", namespace="default")
         await store.create("serviceaccounts", ServiceAccount(metadata=meta))
@@ -65,9 +65,9 @@ async def home(folder: Path) -> AsyncIterator[Home]:
         await store.create("clusterrolebindings", binding)
         token, _, _ = await tokens.issue("default", "scraper")
         try:
-            yield Home(store, ApiReviewer(connection, clock), token)
+            yield Home(store, ApiReviewer(client, clock), token)
         finally:
-            await connection.close()
+            await client.close()
     await store.close()
 
 
@@ -103,28 +103,23 @@ async def test_a_kubelet_server_beside_podtuis_own_api(tmp_path: Path) -> None:
             assert await ask(stranger, "/metrics") == (401, "Unauthorized")
 
 
-class Connection(HttpConnection):
+class Client(UnixClient):
     """Gives prepared answers, and records the requests."""
 
-    def __init__(self, *answers: Exception | object) -> None:
-        super().__init__("http://nowhere", aiohttp.TCPConnector)
+    def __init__(self, *answers: object) -> None:
+        super().__init__("/nowhere")
         self.answers = list(answers)
         self.requests: list[tuple[str, object]] = []
 
-    async def post(
-        self,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        *,
-        body: bytes | None = None,
-        content_type: str = "",
-    ) -> bytes:
-        assert content_type == "application/json"
-        self.requests.append((path, msgspec.json.decode(body or b"")))
+    async def create_object(
+        self, kind: ServedKind, namespace: str, content: Mapping[str, Any], *, dry_run: bool = False
+    ) -> AnyObject:
+        sent = msgspec.json.decode(msgspec.json.encode(content))
+        self.requests.append((kind.collection(namespace), sent))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return msgspec.json.encode(answer)
+        return AnyObject(ObjectMeta(), answer)
 
 
 def busy(code: int) -> ApiError:
@@ -133,14 +128,14 @@ def busy(code: int) -> ApiError:
 
 async def test_the_reviews_have_what_a_kubelet_sends() -> None:
     info = {"username": "anne", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}}
-    connection = Connection(
+    client = Client(
         {"status": {"authenticated": True, "user": info}}, {"status": {"allowed": True}}
     )
-    reviewer = ApiReviewer(connection, SystemClock())
+    reviewer = ApiReviewer(client, SystemClock())
     user = await reviewer.token("secret")
     assert user == User("anne", ("g",), "u", {"k": ("v",)})
     assert await reviewer.allows(user, METRICS)
-    assert connection.requests == [
+    assert client.requests == [
         (
             "/apis/authentication.k8s.io/v1/tokenreviews",
             {
@@ -174,14 +169,14 @@ async def test_the_reviews_have_what_a_kubelet_sends() -> None:
 
 async def test_refusing_answers() -> None:
     answers = [{"status": {"allowed": True, "denied": True}}, {"status": {"denied": True}}, {}]
-    reviewer = ApiReviewer(Connection(*answers), SystemClock())
+    reviewer = ApiReviewer(Client(*answers), SystemClock())
     for _ in answers:
         assert not await reviewer.allows(User("anne"), METRICS)
 
 
 async def test_users_without_a_name_are_not_authenticated() -> None:
     answers = [{"status": {"authenticated": True}}, {"status": {"user": {"username": "a"}}}, {}]
-    reviewer = ApiReviewer(Connection(*answers), SystemClock())
+    reviewer = ApiReviewer(Client(*answers), SystemClock())
     for _ in answers:
         assert await reviewer.token("x") is None
 
@@ -189,13 +184,13 @@ async def test_users_without_a_name_are_not_authenticated() -> None:
 @pytest.mark.virtual_time
 async def test_passing_failures_are_tried_again(virtual_clock: VirtualClock) -> None:
     allowed = {"status": {"allowed": True}}
-    connection = Connection(busy(429), busy(500), busy(504), allowed)
-    assert await ApiReviewer(connection, virtual_clock).allows(User("anne"), METRICS)
+    client = Client(busy(429), busy(500), busy(504), allowed)
+    assert await ApiReviewer(client, virtual_clock).allows(User("anne"), METRICS)
     assert virtual_clock.monotonic() == pytest.approx(0.5 + 0.75 + 1.125)
     for errors in ([busy(403)], [AgentUnavailable("refused")], [busy(500)] * 5):
-        connection = Connection(*errors)
+        client = Client(*errors)
         with pytest.raises(PodtuiError):
-            await ApiReviewer(connection, virtual_clock).allows(User("anne"), METRICS)
-        assert not connection.answers
+            await ApiReviewer(client, virtual_clock).allows(User("anne"), METRICS)
+        assert not client.answers
     with pytest.raises(PodtuiError, match="the answer is not a SubjectAccessReview"):
-        await ApiReviewer(Connection([]), virtual_clock).allows(User("anne"), METRICS)
+        await ApiReviewer(Client({"status": 1}), virtual_clock).allows(User("anne"), METRICS)
