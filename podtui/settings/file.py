@@ -17,9 +17,9 @@ from podtui.settings.values import TRUE
 
 # Fields of KubeletConfiguration without a meaning on a single machine outside a cluster.
 KUBELET_ONLY: Final = frozenset(
-    """apiVersion kind httpCheckFrequency staticPodURL staticPodURLHeader address
-    port readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
-    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS eventBurst
+    """apiVersion kind httpCheckFrequency staticPodURL staticPodURLHeader
+    readOnlyPort tlsCipherSuites tlsMinVersion
+    rotateCertificates serverTLSBootstrap eventRecordQPS eventBurst
     enableDebuggingHandlers enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj
     streamingConnectionIdleTimeout nodeStatusUpdateFrequency nodeStatusReportFrequency
     nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot
