@@ -161,6 +161,32 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda port: 0 <= port < 65527, "must be between 0 and 65526, inclusive"),
         ),
     ] = 8480
+    bootstrapKubeconfig: Annotated[
+        Path | None,
+        Setting(
+            values.path,
+            "as a [node of a cluster](cluster-node.md#certificates): the kubeconfig with which the"
+            " first client certificate is requested",
+            flag=Flag(
+                "--bootstrap-kubeconfig", "FILE", "kubeconfig to request a client certificate with"
+            ),
+        ),
+    ] = None
+    rotateCertificates: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "as a node of a cluster: request another client certificate before it expires",
+        ),
+    ] = True
+    serverTLSBootstrap: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "as a node of a cluster: request the serving certificate from the cluster, instead of"
+            " a self-signed one",
+        ),
+    ] = False
     auditLog: Annotated[
         bool,
         Setting(

@@ -19,7 +19,7 @@ from podtui.settings.values import TRUE
 KUBELET_ONLY: Final = frozenset(
     """apiVersion kind httpCheckFrequency staticPodURL staticPodURLHeader address
     port readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
-    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS eventBurst
+    authentication authorization eventRecordQPS eventBurst
     enableDebuggingHandlers enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj
     streamingConnectionIdleTimeout nodeStatusUpdateFrequency nodeStatusReportFrequency
     nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot

@@ -61,6 +61,23 @@ class Authority:
             serialization.NoEncryption(),
         )
 
+    def sign(self, request: bytes, begin: datetime, end: datetime) -> bytes:
+        """Return the certificate for a certificate signing request; both are PEM."""
+        asked = x509.load_pem_x509_csr(request)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(asked.subject)
+            .issuer_name(self._name)
+            .public_key(asked.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin)
+            .not_valid_after(end)
+        )
+        for extension in asked.extensions:
+            builder = builder.add_extension(extension.value, critical=extension.critical)
+        cert = builder.sign(self._key, hashes.SHA256())
+        return cert.public_bytes(serialization.Encoding.PEM)
+
     def _builder(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> Any:
         now, day = datetime.now(UTC), timedelta(days=1)
         return (
