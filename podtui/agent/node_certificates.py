@@ -12,6 +12,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -114,7 +115,7 @@ class NodeCertificates:
         """``kubeconfig`` is that of the node; None is a file in the root directory. Raises
         `PodtuiError` if the node has no credentials, with what to do."""
         path = kubeconfig or settings.rootDir / "node-kubeconfig"
-        start = await asyncio.to_thread(_start, settings, path, clock)
+        start = await asyncio.to_thread(_start, settings, path, clock.now())
         return cls(settings, path, start, addresses, clock)
 
     def jobs(self) -> Mapping[str, Callable[[], Awaitable[object]]]:
@@ -172,9 +173,9 @@ class _Start:
     bootstraps: bool = False
 
 
-def _start(settings: Settings, path: Path, clock: Clock) -> _Start:
+def _start(settings: Settings, path: Path, now: datetime) -> _Start:
     """Raises `PodtuiError`."""
-    file, now = CertificateFile(settings.pki_path, CLIENT_FILE), clock.now()
+    file = CertificateFile(settings.pki_path, CLIENT_FILE)
     profile = client_profile(settings.nodeName)
     problem, given = "", None
     try:
@@ -331,23 +332,20 @@ class ServingCertificate:
             assert self._signed.pair is not None
             return self._signed.pair
         names = server_names((self._node_name, *(item.address for item in self._addresses())))
-        if self._self_signed is None or self._is_outdated(self._self_signed, names):
-            self._self_signed = await asyncio.to_thread(self._make, names)
+        now = self._clock.now()
+        if self._self_signed is None or _is_outdated(self._self_signed, names, now):
+            self._self_signed = await asyncio.to_thread(self._make, names, now)
         return self._self_signed
 
-    def _is_outdated(self, pair: KeyPair, names: Sequence[str]) -> bool:
-        certificate = pair.certificate
-        return is_due(certificate, self._clock.now()) or not names_of(certificate) >= set(names)
-
-    def _make(self, names: Sequence[str]) -> KeyPair:
+    def _make(self, names: Sequence[str], now: datetime) -> KeyPair:
         """Return the self-signed certificate in the file; another one if it is outdated."""
         path = self._directory / "kubelet.pem"
         try:
             make_directory(self._directory)
             stored = read_parsed(path, read_pair)
-            if stored is not None and not self._is_outdated(stored, names):
+            if stored is not None and not _is_outdated(stored, names, now):
                 return stored
-            now, authority_key, key = self._clock.now(), make_key(), make_key()
+            authority_key, key = make_key(), make_key()
             # Its authority is not kept: nothing else can be signed in its name.
             authority = make_authority(authority_key, now)
             certificate = make_server_certificate(
@@ -372,3 +370,7 @@ class ServingCertificate:
             "the kubelet server presents a self-signed certificate, which no client trusts: %s",
             reason,
         )
+
+
+def _is_outdated(pair: KeyPair, names: Sequence[str], now: datetime) -> bool:
+    return is_due(pair.certificate, now) or not names_of(pair.certificate) >= set(names)

@@ -118,12 +118,12 @@ class SignedCertificate:
         return self._rotates and self._renewal is not None and self._clock.now() >= self._renewal
 
     async def run(self) -> NoReturn:
-        failures = 0
+        failures, problem = 0, ""
         reported = False
         while True:
             profile = self._profile()
             if profile is None or not self.is_due(profile):
-                failures, reported = 0, False
+                failures, problem, reported = 0, "", False
                 await self._clock.sleep(CHECK_SECONDS)
                 continue
             try:
@@ -136,8 +136,9 @@ class SignedCertificate:
                 failures = 0
             except PodtuiError as error:
                 failures += 1
-                if is_reported(failures):
+                if is_reported(failures) or str(error) != problem:
                     self._report(error, failures)
+                problem = str(error)
                 await self._clock.sleep(self._pause(error, failures))
 
     async def _without_credentials(self, reported: bool) -> bool:

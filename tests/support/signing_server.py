@@ -126,11 +126,11 @@ class SigningServer:
         user = self._user(request)
         if user is None:
             return _status(401, "Unauthorized", "Unauthorized")
-        request["user"] = user
         self.users.append(user)
         return await handler(request)
 
     def _user(self, request: web.Request) -> str | None:
+        """Return None for invalid credentials."""
         if request.headers.get("Authorization") == f"Bearer {BOOTSTRAP_TOKEN}":
             return BOOTSTRAP_USER
         assert request.transport is not None
@@ -155,7 +155,7 @@ class SigningServer:
         version = str(self._next())
         self.requests[name] = content | {
             "metadata": {"name": name, "uid": f"uid-{version}", "resourceVersion": version},
-            "spec": content["spec"] | {"username": request["user"]},
+            "spec": content["spec"] | {"username": self._user(request)},
             "status": {},
         }
         created = self.requests[name]
@@ -169,8 +169,9 @@ class SigningServer:
         return web.json_response(self.requests[name])
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        if request["user"] in self.forbidden:
-            return _status(403, "Forbidden", f"{request['user']} cannot list requests")
+        user = self._user(request)
+        if user in self.forbidden:
+            return _status(403, "Forbidden", f"{user} cannot list requests")
         name = request.query["fieldSelector"].removeprefix("metadata.name=")
         if "watch" in request.query:
             return await self._watch(request, name)
