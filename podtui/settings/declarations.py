@@ -25,6 +25,8 @@ EVICTION_HARD: Final = {
     "imagefs.available": "15%",
     "imagefs.inodesFree": "5%",
 }
+RECORDS: Final = "records.db"
+CLUSTER_RECORDS: Final = "cluster.db"
 NOTIFY_ON: Final = ("crashLoop", "failed", "ready", "nodeNotReady")
 NOTIFY_BY: Final = ("bell", "osc9")
 
@@ -264,6 +266,16 @@ class Settings(Struct, frozen=True, kw_only=True):
             screen=True,
         ),
     ] = ()
+    nodeKubeconfig: Annotated[
+        Path | None,
+        Setting(
+            values.path,
+            "a kubeconfig with the credentials of a node: the agent is then the kubelet of that"
+            " [cluster](cluster-node.md), and not a cluster of its own",
+            default="none",
+            flag=Flag("--node-kubeconfig", "FILE", "join a cluster with the node's kubeconfig"),
+        ),
+    ] = None
     kubeletStrict: Annotated[
         bool,
         Setting(values.boolean, "disable the [departures](departures.md) from the kubelet"),
@@ -410,6 +422,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     nodeLabels: Annotated[
         _Map, Setting(values.text_map, "labels of the node, for `nodeSelector`")
     ] = {}
+    registerNode: Annotated[
+        bool,
+        Setting(values.boolean, "create the node if it does not exist"),
+    ] = True
+    registerWithTaints: Annotated[
+        tuple[tuple[str, str, str], ...],
+        Setting(
+            values.taints,
+            "taints that the node has when it is created, such as `dedicated=web:NoSchedule`",
+        ),
+    ] = ()
+    """Key, value and effect of each."""
     clusterDNS: Annotated[
         tuple[str, ...],
         Setting(
@@ -569,7 +593,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def records_path(self) -> Path:
-        return self.rootDir / "records.db"
+        """The records; a node of a cluster has others than an agent that is its own cluster."""
+        return self.rootDir / (RECORDS if self.nodeKubeconfig is None else CLUSTER_RECORDS)
 
     @property
     def pki_path(self) -> Path:

@@ -97,8 +97,10 @@ def flag_words(settings: Settings, *, without: Collection[str] = frozenset()) ->
     return [
         f"{setting.flag.name}={value}"
         for key, setting in SETTINGS.items()
-        if setting.flag is not None and not setting.screen and key not in without
-        if (value := getattr(settings, key)) is not None
+        if setting.flag is not None
+        and not setting.screen
+        and key not in without
+        and (value := getattr(settings, key)) is not None
     ]
 
 

@@ -183,6 +183,30 @@ def shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
     raise ValueError("must be a list of {priority: 0, shutdownGracePeriodSeconds: 20}")
 
 
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def taints(value: object) -> tuple[tuple[str, str, str], ...]:
+    """Parse taints: ``KEY=VALUE:EFFECT`` with commas, or the list of a ``KubeletConfiguration``.
+    Return key, value and effect of each."""
+    items: list[tuple[str, str, str]] = []
+    if isinstance(value, str):
+        for part in value.split(",") if value else ():
+            pair, _, effect = part.rpartition(":")
+            key, _, text = pair.partition("=")
+            items.append((key, text, effect))
+    elif isinstance(value, list):
+        for entry in cast("list[object]", value):
+            fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            key, text, effect = (str(fields.get(name, "")) for name in ("key", "value", "effect"))
+            items.append((key, text, effect))
+    else:
+        raise ValueError("must be a list of taints")
+    if any(not key or effect not in _EFFECTS for key, _, effect in items):
+        raise ValueError(f"must be taints such as dedicated=web:NoSchedule ({', '.join(_EFFECTS)})")
+    return tuple(items)
+
+
 def cpu_set(value: object) -> str:
     """Parse a cpuset such as ``0-3,8`` and return it as given."""
     text = str(value).strip()

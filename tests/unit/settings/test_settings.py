@@ -14,6 +14,7 @@ from podtui.settings import (
     environment_name,
     parse_duration,
     resolve,
+    values,
 )
 from podtui.settings.values import simulated_engine
 
@@ -188,3 +189,17 @@ def test_environment_names() -> None:
     assert environment_name("maxPods") == "PODTUI_MAX_PODS"
     assert environment_name("staticPodPath") == "PODTUI_STATIC_POD_PATH"
     assert environment_name("cpuCFSQuotaPeriod") == "PODTUI_CPU_CFS_QUOTA_PERIOD"
+
+
+def test_taints_are_read_from_a_flag_or_a_list() -> None:
+    parsed = (("dedicated", "web", "NoSchedule"), ("new", "", "NoExecute"))
+    assert values.taints("dedicated=web:NoSchedule,new:NoExecute") == parsed
+    listed = [
+        {"key": "dedicated", "value": "web", "effect": "NoSchedule"},
+        {"key": "new", "effect": "NoExecute"},
+    ]
+    assert values.taints(listed) == parsed
+    assert values.taints("") == ()
+    for wrong in ("dedicated=web", "=web:NoSchedule", "a:Never", 3, ["a"]):
+        with pytest.raises(ValueError, match="taints"):
+            values.taints(wrong)
