@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NoReturn
 
-from podtui.agent.signed_certificate import SignedCertificate
+from podtui.agent.signed_certificate import CHECK_SECONDS, SignedCertificate
 from podtui.api.times import rfc3339
 from podtui.api.v1 import NodeAddress
 from podtui.clock import Clock
@@ -51,14 +50,12 @@ from podtui.pki.node_certificates import (
 )
 from podtui.pki.pki import read_parsed
 from podtui.private_files import make_directory, write_private
-from podtui.server.transport.tls import tls_context
 from podtui.settings import Settings
 
 log = logging.getLogger(__name__)
 
 CLIENT_FILE: Final = "kubelet-client"
 SERVING_FILE: Final = "kubelet-server"
-_CHECK_SECONDS: Final = 60.0
 Addresses = Callable[[], Sequence[NodeAddress]]
 """Returns the addresses of the node's status."""
 
@@ -110,13 +107,12 @@ class NodeCertificates:
 
     @classmethod
     async def open(
-        cls, settings: Settings, kubeconfig: Path | None, addresses: Addresses, clock: Clock
+        cls, settings: Settings, kubeconfig: Path, addresses: Addresses, clock: Clock
     ) -> NodeCertificates:
-        """``kubeconfig`` is that of the node; None is a file in the root directory. Raises
-        `PodtuiError` if the node has no credentials, with what to do."""
-        path = kubeconfig or settings.rootDir / "node-kubeconfig"
-        start = await asyncio.to_thread(_start, settings, path, clock.now())
-        return cls(settings, path, start, addresses, clock)
+        """``kubeconfig`` is that of the node; it need not exist if there is a bootstrap kubeconfig.
+        Raises `PodtuiError` if the node has no credentials, with what to do."""
+        start = await asyncio.to_thread(_start, settings, kubeconfig, clock.now())
+        return cls(settings, kubeconfig, start, addresses, clock)
 
     def jobs(self) -> Mapping[str, Callable[[], Awaitable[object]]]:
         """Return the long-running calls, by name."""
@@ -264,7 +260,7 @@ def _pair_of(user: AuthInfo) -> KeyPair:
 
 class ServingCertificate:
     """The certificate that the kubelet's server presents: the one that the cluster has signed, or a
-    self-signed one while there is none. For `podtui.server.transport.tls.TlsAcceptor`."""
+    self-signed one while there is none."""
 
     def __init__(
         self,
@@ -274,74 +270,46 @@ class ServingCertificate:
         signed: SignedCertificate | None,
         clock: Clock,
     ) -> None:
-        self._directory = directory
         self._node_name = node_name
         self._addresses = addresses
         self._signed = signed
         self._clock = clock
+        self._self_signed_path = directory / "kubelet.pem"
         self._self_signed: KeyPair | None = None
-        self._context: ssl.SSLContext | None = None
-        self._loaded: KeyPair | None = None
-        self._lock = asyncio.Lock()
+        self._reported: Path | None = None
 
     @property
     def path(self) -> Path:
-        """The file with the current certificate and its key."""
+        """The file with the current certificate and its key. Both the path and the content of the
+        file may change at any time."""
         if self._signed is not None and self._signed.is_valid:
             return self._signed.file.path
-        return self._directory / "kubelet.pem"
+        return self._self_signed_path
 
-    async def context(self) -> ssl.SSLContext:
-        """Return the server's context, which later certificates are loaded into. Raises
-        `PodtuiError`."""
-        async with self._lock:
-            if self._context is None:
-                if self._signed is not None and self._signed.pair is None:
-                    self._signed.use(await asyncio.to_thread(self._signed.file.read))
-                self._loaded = await self._current()
-                self._context = tls_context(self.path)
-                self._log_kind()
-            return self._context
-
-    async def renew_if_due(self) -> None:
-        """Present another certificate to new connections, if there is one."""
-        async with self._lock:
-            if self._context is None:
-                return
-            try:
-                current = await self._current()
-                if current is not self._loaded:
-                    self._context.load_cert_chain(self.path)
-                    self._loaded = current
-                    self._log_kind()
-            except (PodtuiError, OSError) as error:
-                # The former one stays.
-                log.warning("cannot present another serving certificate: %s", error)
-
-    async def run(self) -> NoReturn:
-        await self.context()
-        async with asyncio.TaskGroup() as group:
-            if self._signed is not None:
-                group.create_task(self._signed.run(), name="signed serving certificate")
-            while True:
-                await self._clock.sleep(_CHECK_SECONDS)
-                await self.renew_if_due()
-
-    async def _current(self) -> KeyPair:
-        if self._signed is not None and self._signed.is_valid:
-            assert self._signed.pair is not None
-            return self._signed.pair
+    async def prepare(self) -> None:
+        """Make sure that `path` can be used. Raises `PodtuiError`."""
+        if self._signed is not None and self._self_signed is None:
+            self._signed.use(await asyncio.to_thread(self._signed.file.read))
         names = server_names((self._node_name, *(item.address for item in self._addresses())))
         now = self._clock.now()
         if self._self_signed is None or _is_outdated(self._self_signed, names, now):
             self._self_signed = await asyncio.to_thread(self._make, names, now)
-        return self._self_signed
+        self._report()
+
+    async def run(self) -> NoReturn:
+        await self.prepare()
+        async with asyncio.TaskGroup() as group:
+            if self._signed is not None:
+                group.create_task(self._signed.run(), name="signed serving certificate")
+            while True:
+                await self._clock.sleep(CHECK_SECONDS)
+                await self.prepare()
 
     def _make(self, names: Sequence[str], now: datetime) -> KeyPair:
         """Return the self-signed certificate in the file; another one if it is outdated."""
-        path = self._directory / "kubelet.pem"
+        path = self._self_signed_path
         try:
-            make_directory(self._directory)
+            make_directory(path.parent)
             stored = read_parsed(path, read_pair)
             if stored is not None and not _is_outdated(stored, names, now):
                 return stored
@@ -357,18 +325,20 @@ class ServingCertificate:
         except OSError as error:
             raise PodtuiError(f"cannot store a certificate in {path}: {error}") from error
 
-    def _log_kind(self) -> None:
-        if self._signed is not None and self._signed.is_valid:
+    def _report(self) -> None:
+        """Log which certificate is presented, once for each."""
+        path = self.path
+        if path == self._reported:
+            return
+        self._reported = path
+        if path != self._self_signed_path:
             log.info("the kubelet server presents the certificate that the cluster has signed")
             return
-        reason = (
-            "the cluster has not signed one yet"
-            if self._signed is not None
-            else "serverTLSBootstrap is false"
-        )
         log.warning(
             "the kubelet server presents a self-signed certificate, which no client trusts: %s",
-            reason,
+            "serverTLSBootstrap is false"
+            if self._signed is None
+            else "the cluster has not signed another one",
         )
 
 

@@ -167,8 +167,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         Path | None,
         Setting(
             values.path,
-            "as a [node of a cluster](cluster-node.md#certificates): the kubeconfig with which the"
-            " first client certificate is requested",
+            "the kubeconfig with which the first [certificate](cluster-node.md#certificates) of a"
+            " node is requested, if `nodeKubeconfig` does not exist; then it is written",
+            default="none",
             flag=Flag(
                 "--bootstrap-kubeconfig", "FILE", "kubeconfig to request a client certificate with"
             ),
@@ -649,6 +650,8 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     except ThresholdError as error:
         yield error.setting, str(error)
+    if settings.bootstrapKubeconfig is not None and settings.nodeKubeconfig is None:
+        yield "bootstrapKubeconfig", "requires nodeKubeconfig, the file that is written with it"
     yield from _broken_image_rules(settings)
     yield from _broken_shutdown_rules(settings)
 

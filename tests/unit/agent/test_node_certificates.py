@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from podtui.errors import ApiError, PodtuiError
 from podtui.kubeconfig import choose, load
 from podtui.pki.certificates import names_of
 from podtui.pki.node_certificates import CLIENT_SIGNER, SERVING_SIGNER, read_pair
+from podtui.server.transport.tls import tls_context
 from podtui.settings import Settings
 
 pytestmark = pytest.mark.virtual_time
@@ -66,11 +66,12 @@ class World:
 
     @property
     def node_kubeconfig(self) -> Path:
-        return self.folder / "root/node-kubeconfig"
+        return self.folder / "node-kubeconfig"
 
     async def open(self, kubeconfig: Path | None = None, **settings: Any) -> NodeCertificates:
+        path = kubeconfig or self.node_kubeconfig
         return await NodeCertificates.open(
-            self.settings(**settings), kubeconfig, lambda: self.addresses, self.clock
+            self.settings(nodeKubeconfig=path, **settings), path, lambda: self.addresses, self.clock
         )
 
     async def bootstrapped(self, **settings: Any) -> NodeCertificates:
@@ -422,49 +423,43 @@ async def test_a_kubeconfig_that_cannot_be_written_is_only_a_warning(
 # --- the serving certificate
 
 
-def presented(context: ssl.SSLContext, authority: bytes = b"") -> x509.Certificate:
-    """Return the certificate that a server with this context presents."""
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False
-    client.verify_mode = ssl.CERT_NONE
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client.wrap_bio(incoming, outgoing)
-    theirs = context.wrap_bio(outgoing, incoming, server_side=True)
-    for _ in range(3):
-        for end in (ours, theirs):
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-    der = ours.getpeercert(binary_form=True)
-    assert der is not None
-    return x509.load_der_x509_certificate(der)
+def presented(certificates: NodeCertificates) -> x509.Certificate:
+    """Return the certificate that a server presents, if it reads the file now."""
+    return read_pair(certificates.serving.path.read_bytes()).certificate
 
 
 async def test_the_serving_certificate_is_self_signed_by_default(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    certificates = await world.open(world.server.kubeconfig({"token": "t"}, "token"))
-    context = await certificates.serving.context()
-    first = presented(context)
+    path = world.server.kubeconfig({"token": "t"}, "token")
+    certificates = await world.open(path)
+    await certificates.serving.prepare()
+    first = presented(certificates)
     assert {"node-1", "192.0.2.7", "localhost"} <= names_of(first)
     assert "self-signed certificate, which no client trusts: serverTLSBootstrap is false" in (
         caplog.text
     )
-    path = certificates.serving.path
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert read_pair(path.read_bytes()).certificate == first
+    assert stat.S_IMODE(certificates.serving.path.stat().st_mode) == 0o600
     async with running(certificates):
         await world.later(hours=24)
-        assert presented(context) == first
+        assert presented(certificates) == first
         world.addresses.append(NodeAddress(type="InternalIP", address="192.0.2.8"))
-        await asyncio.sleep(90)
-        second = presented(context)
+        await world.later()
+        second = presented(certificates)
         assert "192.0.2.8" in names_of(second)
         await world.later(days=61)
-        assert presented(context) != second
-    again = await world.open(world.server.kubeconfig({"token": "t"}, "token"))
-    assert presented(await again.serving.context()) == presented(context)
+        third = presented(certificates)
+        assert third != second
+    again = await world.open(path)
+    await again.serving.prepare()
+    assert presented(again) == third
+    assert len([item for item in caplog.records if "self-signed" in item.getMessage()]) == 2
+
+
+async def test_the_self_signed_certificate_is_accepted_by_a_server(world: World) -> None:
+    certificates = await world.open(world.server.kubeconfig({"token": "t"}, "token"))
+    await certificates.serving.prepare()
+    tls_context(certificates.serving.path)
 
 
 async def test_the_serving_certificate_is_signed_by_the_cluster(
@@ -473,20 +468,19 @@ async def test_the_serving_certificate_is_signed_by_the_cluster(
     now = world.clock.now()
     path = world.node_config(begin=now, end=now + timedelta(days=3650))
     certificates = await world.open(path, serverTLSBootstrap=True)
-    context = await certificates.serving.context()
-    assert "the cluster has not signed one yet" in caplog.text
     async with running(certificates):
         await until(lambda: world.server.requests)
+        assert "the cluster has not signed another one" in caplog.text
+        assert certificates.serving.path.name == "kubelet.pem"
         request = world.server.requests[world.only]
         assert request["spec"]["signerName"] == SERVING_SIGNER
         assert request["spec"]["username"] == NODE_USER
         world.server.sign(world.only)
         issued = world.server.certificate(world.only)
         await until(lambda: certificates.serving.path.name == "kubelet-server-current.pem")
-        # Each handshake asks for the newest certificate.
-        await certificates.serving.renew_if_due()
-        assert presented(context) == issued
+        assert presented(certificates) == issued
         assert names_of(issued) == {"192.0.2.7"}
+        tls_context(certificates.serving.path)
 
         # Other addresses need another certificate; the former one is presented until then.
         world.addresses.append(NodeAddress(type="Hostname", address="node-1"))
@@ -495,34 +489,35 @@ async def test_the_serving_certificate_is_signed_by_the_cluster(
         world.addresses.append(NodeAddress(type="InternalIP", address="192.0.2.9"))
         await until(lambda: len(world.server.requests) == 3)
         third = list(world.server.requests)[2]
-        await asyncio.sleep(90)
-        assert presented(context) == issued
+        await world.later()
+        assert presented(certificates) == issued
         world.server.sign(third)
-        await asyncio.sleep(90)
-        assert names_of(presented(context)) == {"192.0.2.7", "192.0.2.9", "node-1"}
+        await world.later()
+        assert names_of(presented(certificates)) == {"192.0.2.7", "192.0.2.9", "node-1"}
         assert len(world.server.requests) == 3
 
         world.server.answer = world.server.sign
         await world.later(hours=9.1)
         assert len(world.server.requests) == 4
-        assert presented(context) == world.server.certificate(list(world.server.requests)[3])
+        last = world.server.certificate(list(world.server.requests)[3])
+        assert presented(certificates) == last
     again = await world.open(path, serverTLSBootstrap=True)
-    assert presented(await again.serving.context()) == presented(context)
+    await again.serving.prepare()
+    assert presented(again) == last
 
 
 async def test_an_expired_serving_certificate_is_not_presented(world: World) -> None:
     now = world.clock.now()
     path = world.node_config(begin=now, end=now + timedelta(days=3650))
     certificates = await world.open(path, serverTLSBootstrap=True)
-    context = await certificates.serving.context()
     async with running(certificates):
         await until(lambda: world.server.requests)
         world.server.sign(world.only)
-        await asyncio.sleep(90)
-        signed = presented(context)
+        await world.later()
+        assert certificates.serving.path.name == "kubelet-server-current.pem"
         await world.later(hours=11)
-        assert presented(context) != signed
         assert certificates.serving.path.name == "kubelet.pem"
+        assert presented(certificates).not_valid_after_utc > world.clock.now()
 
 
 async def test_a_node_without_addresses_waits_for_them(world: World) -> None:
