@@ -76,6 +76,7 @@ from podtui.server.kubelet_api.what_if import (
     Simulator,
     WhatIfRoutes,
 )
+from podtui.server.resources.address_care import AddressCare
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
 from podtui.server.resources.cluster_services import publish_dns_service
 from podtui.server.resources.default_roles import DefaultRoles
@@ -257,6 +258,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         api_service = KubernetesService(store, point if settings.enableServer else None, clock)
         await api_service.prepare()
         await publish_dns_service(store, clock)
+        addresses = AddressCare(store, clock)
+        await addresses.prepare()
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _return_freed_memory()
@@ -273,6 +276,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 "pod garbage collector": collector.run,
                 "objects of the folder": objects.run,
                 "service of the API": api_service.run,
+                "addresses of Services": addresses.run,
             }
             if settings.enableServer:
                 jobs["API over TCP"] = partial(
