@@ -21,6 +21,7 @@ import pytest
 
 from podtui.agent.pod_networks import host_table
 from podtui.api.discovery import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+from podtui.api.networking import ServiceCIDR, ServiceCIDRSpec
 from podtui.api.v1 import (
     ClientIPConfig,
     Event,
@@ -280,6 +281,13 @@ async def test_every_mapping_of_ports_works_from_inside_pods(agent: Agent) -> No
     # Its backend is gone: it gets another one.
     await agent.client.delete(EndpointSlice, "default", "sticky-a")
     await agent.answers("client", "10.96.7.9", 53, {"b"})
+
+    # An address of another range.
+    cidr = ServiceCIDRSpec(cidrs=("203.0.113.0/24",))
+    await agent.client.create(ServiceCIDR, ServiceCIDR(metadata=ObjectMeta(name="t"), spec=cidr))
+    await agent.client.create(Service, service("other", "203.0.113.10"))
+    await agent.client.create(EndpointSlice, endpoints("other-a", "other", a, 8080))
+    await agent.answers("client", "203.0.113.10", 53, {"a"})
 
     # A connection outlives the change of its Service.
     loop = asyncio.get_running_loop()
