@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unavailable import declare
 
 from podtui.agent.pod_networks import host_table
 from podtui.api.discovery import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
@@ -37,6 +38,7 @@ from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import PodtuiError
 from podtui.runtime.docker import DockerRuntime
+from podtui.runtime.protocol import EngineInfo
 
 PATIENCE = 300.0
 SERVER = """
@@ -98,6 +100,8 @@ def server(name: str, *, port: int = 8080, host: bool = False) -> str:
 
 
 class Agent:
+    info: EngineInfo
+
     def __init__(self, folder: Path, url: str) -> None:
         self.root, self.pods = folder / "root", folder / "pods"
         self.pods.mkdir()
@@ -190,7 +194,7 @@ class Agent:
 @asynccontextmanager
 async def running(folder: Path, url: str) -> AsyncIterator[Agent]:
     agent = Agent(folder, url)
-    await agent.runtime.connect()
+    agent.info = await agent.runtime.connect()
     try:
         yield agent
     finally:
@@ -201,8 +205,11 @@ async def running(folder: Path, url: str) -> AsyncIterator[Agent]:
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, engine_url: str) -> AsyncIterator[Agent]:
+async def agent(
+    request: pytest.FixtureRequest, tmp_path: Path, engine_url: str
+) -> AsyncIterator[Agent]:
     async with running(tmp_path, engine_url) as agent:
+        declare(request, agent.info)
         yield agent
     # Nothing is left in this machine's kernel.
     assert host_table(str(agent.root)) not in tables()

@@ -9,7 +9,14 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.names import FOREIGN_INGRESS_ANNOTATIONS
-from podtui.api.networking import Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR
+from podtui.api.networking import (
+    Ingress,
+    IngressClass,
+    IPAddress,
+    NetworkPolicy,
+    ServiceCIDR,
+    ServiceCIDRStatus,
+)
 from podtui.manifest.defaults import Tree
 from podtui.manifest.strategies.strategy import (
     Strategy,
@@ -108,6 +115,14 @@ def _cidr_warnings(new: ServiceCIDR, old: ServiceCIDR | None) -> Iterable[str]:
             yield f"podtui allocates IPv4 addresses only: {text} has no effect"
 
 
+def _prepare_cidr(item: ServiceCIDR) -> ServiceCIDR:
+    return structs.replace(item, status=ServiceCIDRStatus())
+
+
+def _prepare_cidr_update(new: ServiceCIDR, old: ServiceCIDR) -> ServiceCIDR:
+    return structs.replace(new, status=old.status)
+
+
 def _prepare_cidr_status(new: ServiceCIDR, old: ServiceCIDR) -> ServiceCIDR:
     meta = structs.replace(old.metadata, managedFields=new.metadata.managedFields)
     return structs.replace(new, metadata=meta, spec=old.spec)
@@ -151,6 +166,8 @@ IP_ADDRESSES: Final = Strategy(
 )
 SERVICE_CIDRS: Final = Strategy(
     struct=ServiceCIDR,
+    prepare_create=_prepare_cidr,
+    prepare_update=_prepare_cidr_update,
     validate_create=validate_service_cidr,
     validate_update=service_cidr_update,
     warnings=_cidr_warnings,
