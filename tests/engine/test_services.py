@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unavailable import declare
 
 from podtui.agent.pod_networks import host_table
 from podtui.api.discovery import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+from podtui.api.networking import ServiceCIDR, ServiceCIDRSpec
 from podtui.api.v1 import (
     ClientIPConfig,
     Event,
@@ -36,6 +38,7 @@ from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import PodtuiError
 from podtui.runtime.docker import DockerRuntime
+from podtui.runtime.protocol import EngineInfo
 
 PATIENCE = 300.0
 SERVER = """
@@ -97,6 +100,8 @@ def server(name: str, *, port: int = 8080, host: bool = False) -> str:
 
 
 class Agent:
+    info: EngineInfo
+
     def __init__(self, folder: Path, url: str) -> None:
         self.root, self.pods = folder / "root", folder / "pods"
         self.pods.mkdir()
@@ -189,7 +194,7 @@ class Agent:
 @asynccontextmanager
 async def running(folder: Path, url: str) -> AsyncIterator[Agent]:
     agent = Agent(folder, url)
-    await agent.runtime.connect()
+    agent.info = await agent.runtime.connect()
     try:
         yield agent
     finally:
@@ -200,8 +205,11 @@ async def running(folder: Path, url: str) -> AsyncIterator[Agent]:
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, engine_url: str) -> AsyncIterator[Agent]:
+async def agent(
+    request: pytest.FixtureRequest, tmp_path: Path, engine_url: str
+) -> AsyncIterator[Agent]:
     async with running(tmp_path, engine_url) as agent:
+        declare(request, agent.info)
         yield agent
     # Nothing is left in this machine's kernel.
     assert host_table(str(agent.root)) not in tables()
@@ -280,6 +288,13 @@ async def test_every_mapping_of_ports_works_from_inside_pods(agent: Agent) -> No
     # Its backend is gone: it gets another one.
     await agent.client.delete(EndpointSlice, "default", "sticky-a")
     await agent.answers("client", "10.96.7.9", 53, {"b"})
+
+    # An address of another range.
+    cidr = ServiceCIDRSpec(cidrs=("203.0.113.0/24",))
+    await agent.client.create(ServiceCIDR, ServiceCIDR(metadata=ObjectMeta(name="t"), spec=cidr))
+    await agent.client.create(Service, service("other", "203.0.113.10"))
+    await agent.client.create(EndpointSlice, endpoints("other-a", "other", a, 8080))
+    await agent.answers("client", "203.0.113.10", 53, {"a"})
 
     # A connection outlives the change of its Service.
     loop = asyncio.get_running_loop()
