@@ -141,6 +141,11 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
         action="store_true",
         help="label this node, so that the pod fits its selector and affinity",
     )
+    why.add_argument(
+        "--reach",
+        metavar="HOST[:PORT]",
+        help="look up a host from inside the pod, and connect to the port",
+    )
     why.add_argument("-o", "--output", choices=("text", "json"), default="text")
     _explain(
         add("explain", "explain:run", "describe a field of a manifest, and its support in podtui")
