@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from podtui.api.batch import CronJob
+from podtui.api.apps import ReplicaSet
+from podtui.api.batch import CronJob, Job
 from podtui.api.insight import ConnectionCheck
 from podtui.api.networking import Ingress
 from podtui.api.places import Path, read_places
@@ -325,6 +326,14 @@ def _of_ingress(problems: _Problems, item: Ingress) -> Iterator[Connection]:
             item, "", route.path, f"route {route.shown}", wanted.name, port, namespace,
             wanted.name, service, problem, near,
         )  # fmt: skip
+
+
+def running_pod(inventory: Inventory, item: Any) -> Pod | None:
+    """Return a pod that runs: the object itself, or the first of those that it controls."""
+    if isinstance(item, Pod):
+        return item if item.status.phase == "Running" else None
+    owned = [each for kind in (Pod, ReplicaSet, Job) for each in inventory.owned(kind, item)]
+    return next(filter(None, (running_pod(inventory, each) for each in owned)), None)
 
 
 def broken(edges: Iterable[Connection]) -> list[Connection]:
