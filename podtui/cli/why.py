@@ -172,7 +172,7 @@ def parse_host(text: str) -> tuple[str, int]:
         host, _, port = text.partition(":")
     else:
         host, port = text, ""
-    if not host or not (port or "0").isdecimal() or int(port or 0) > 65535:
+    if not host or "[" in host or not (port or "0").isdecimal() or int(port or 0) > 65535:
         raise UsageError(f"--reach {text}: expected HOST or HOST:PORT")
     return host, int(port or 0)
 
