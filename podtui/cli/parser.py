@@ -127,7 +127,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     )
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
     why = add("why", "why:run", "explain why a pod or another object is not as desired")
-    why.usage = "podtui why [-n NAMESPACE] [POD | KIND/NAME | KIND NAME]"
+    why.usage = (
+        "podtui why [-n NAMESPACE] [POD | KIND/NAME | KIND NAME]\n"
+        "       podtui why [-n NAMESPACE] POD --reach HOST[:PORT]"
+    )
     why.add_argument(
         "pod",
         metavar="POD | KIND/NAME",

@@ -172,7 +172,8 @@ class Answers:
             response.flags |= dns.flags.TC
         elif value and (":" in value) == (question.rdtype == dns.rdatatype.AAAA):
             kind = "AAAA" if ":" in value else "A"
-            response.answer.append(dns.rrset.from_text(question.name, 5, "IN", kind, value))
+            texts = value.split(",")
+            response.answer.append(dns.rrset.from_text_list(question.name, 5, "IN", kind, texts))
         return response.to_wire()
 
 
@@ -244,6 +245,14 @@ async def test_a_name_with_only_an_ipv6_address(monkeypatch: pytest.MonkeyPatch)
     check, names = await asked(monkeypatch, Answers({"db.lan": "2001:db8::7"}), "db.lan.")
     assert (check.addresses, check.error) == (("2001:db8::7",), "")
     assert names == ["db.lan. IN A", "db.lan. IN AAAA"]
+
+
+async def test_at_most_four_addresses_are_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = [f"127.0.0.{number}" for number in range(1, 7)]
+    reply = Answers({"db.lan": ",".join(addresses)})
+    check, _ = await asked(monkeypatch, reply, "db.lan.", closed_port().port)
+    assert sorted(check.addresses) == addresses
+    assert [attempt.address for attempt in check.attempts] == list(check.addresses[:4])
 
 
 async def test_a_truncated_answer_is_asked_for_again_over_tcp(
