@@ -20,12 +20,13 @@ from podtui.server.transport.certificate_files import CertificateFiles
 from podtui.settings import Settings
 
 
-class _Kubelet(KubeletEndpoints, KubeletFigures, Protocol): ...
+class NodeKubelet(KubeletEndpoints, KubeletFigures, Protocol):
+    """What the server needs of the kubelet."""
 
 
 def kubelet_server(
     settings: Settings,
-    kubelet: _Kubelet,
+    kubelet: NodeKubelet,
     client: ApiClient,
     own_certificate: Callable[[], Path],
     *,

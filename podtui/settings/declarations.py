@@ -253,6 +253,33 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda port: 0 <= port < 65527, "must be between 0 and 65526, inclusive"),
         ),
     ] = 8480
+    bootstrapKubeconfig: Annotated[
+        Path | None,
+        Setting(
+            values.path,
+            "the kubeconfig with which the first [certificate](cluster-node.md#certificates) of a"
+            " node is requested, if `nodeKubeconfig` does not exist; then it is written",
+            default="none",
+            flag=Flag(
+                "--bootstrap-kubeconfig", "FILE", "kubeconfig to request a client certificate with"
+            ),
+        ),
+    ] = None
+    rotateCertificates: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "as a node of a cluster: request another client certificate before it expires",
+        ),
+    ] = True
+    serverTLSBootstrap: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "as a node of a cluster: request the serving certificate from the cluster, instead of"
+            " a self-signed one",
+        ),
+    ] = False
     auditLog: Annotated[
         bool,
         Setting(
@@ -713,6 +740,8 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     except ThresholdError as error:
         yield error.setting, str(error)
+    if settings.bootstrapKubeconfig is not None and settings.nodeKubeconfig is None:
+        yield "bootstrapKubeconfig", "requires nodeKubeconfig, the file that is written with it"
     yield from _broken_image_rules(settings)
     yield from _broken_shutdown_rules(settings)
 

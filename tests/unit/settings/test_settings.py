@@ -156,6 +156,7 @@ def test_the_kubelet_server_of_a_file_that_kubeadm_wrote(tmp_path: Path) -> None
         ("imageMaximumGCAge: 1m\n", ":1:1", "greater than imageMinimumGCAge"),
         ("maxParallelImagePulls: 2\n", ":1:1", "unless serializeImagePulls is set to false"),
         ("registryPullQPS: -1\n", ":1:1", "negative"),
+        ("bootstrapKubeconfig: /b\n", ":1:1", "requires nodeKubeconfig"),
         ("shutdownGracePeriod: 500ms\n", ":1:1", ">= 1 sec"),
         ("shutdownGracePeriodCriticalPods: 5s\n", ":1:1", "must be <= shutdownGracePeriod"),
         (
