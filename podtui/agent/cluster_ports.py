@@ -80,9 +80,18 @@ T = TypeVar("T", bound=Object)
 
 
 class ClusterApi:
-    """What all ports share: the client, the followed objects and the copy."""
+    """What all ports share: the client, the followed objects and the copy. The client has
+    credentials as soon as ``authenticated`` is set."""
 
-    def __init__(self, client: ApiClient, copy: Records, clock: Clock, node_name: str) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        copy: Records,
+        clock: Clock,
+        node_name: str,
+        authenticated: asyncio.Event | None = None,
+    ) -> None:
+        self._authenticated = authenticated
         self.client = client
         self.copy = copy
         self.clock = clock
@@ -109,7 +118,9 @@ class ClusterApi:
             yield delta
 
     async def run(self) -> None:
-        """Follow all kinds. Runs forever."""
+        """Follow all kinds, as soon as there are credentials. Runs forever."""
+        if self._authenticated is not None:
+            await self._authenticated.wait()
         await self.cache.run(self)
 
     async def listed(self, kind: type[Object], error: str) -> None:
@@ -258,6 +269,9 @@ class ClusterPods:
         return tuple(item for item in items if isinstance(item, Pod))
 
     async def get(self, namespace: str, name: str) -> Pod | None:
+        if not self._api.problem:
+            # Before the first list, an existing mirror pod would be created again.
+            await self._api.listed(Pod, "the pods of the cluster are not known yet")
         return self._api.cache.get(Pod, namespace, name)
 
     # --- writing

@@ -172,11 +172,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         if settings.nodeKubeconfig is None:
             api = Standalone(settings, store, clock, folder, runtime, pki, tokens, point)
         else:
-            api = ClusterMember(settings, settings.nodeKubeconfig, store, clock, folder)
+            api = await ClusterMember.open(settings, settings.nodeKubeconfig, store, clock, folder)
         stack.push_async_callback(api.close)
-        config = kubelet_config(settings)
-        if settings.enableServer:
-            config = replace(config, endpoint_port=point.port)
+        config = replace(kubelet_config(settings), endpoint_port=api.endpoint_port)
         kubelet = Kubelet(
             runtime=runtime,
             ports=api.ports,
@@ -237,7 +235,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 jobs["API over TCP"] = partial(
                     serve_tls, settings, runner, pki, point, certificate, clock
                 )
-            jobs |= api.jobs(servers)
+            jobs |= api.jobs(servers, kubelet.endpoints, configz(settings))
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [

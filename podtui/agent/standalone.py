@@ -11,6 +11,7 @@ from aiohttp.typedefs import Middleware
 
 from podtui.agent.folder_objects import FolderObjects
 from podtui.agent.home import HomeObjects, HomeTokens, home_ports
+from podtui.agent.kubelet_server import NodeKubelet
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.pod_collector import PodCollector
 from podtui.agent.pod_networks import EngineNetworks
@@ -64,6 +65,7 @@ class Standalone:
         self._store = store
         self._clock = clock
         self._runtime = runtime
+        self.endpoint_port = point.port if settings.enableServer else 0
         self._stack = AsyncExitStack()
         self._networks = EngineNetworks(runtime)
         self.folders = FolderObjects(folder, store, self._client(FOLDER_MANAGER), clock)
@@ -108,7 +110,9 @@ class Standalone:
         await self._namespaces.update_root_ca()
         await self._secrets.update()
 
-    def jobs(self, servers: PodServers | None) -> Mapping[str, Callable[[], Awaitable[object]]]:
+    def jobs(
+        self, servers: PodServers | None, kubelet: NodeKubelet, config: bytes
+    ) -> Mapping[str, Callable[[], Awaitable[object]]]:
         """Return the long-running calls, by name. Pods reach the API if there are ``servers`` for
         it."""
         store, clock, settings = self._store, self._clock, self._settings

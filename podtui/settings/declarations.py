@@ -146,6 +146,96 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda port: 0 <= port < 65536, "must be between 0 and 65535, inclusive"),
         ),
     ] = 0
+    kubeletAddress: Annotated[
+        str,
+        Setting(
+            values.address,
+            "as a node of a cluster: the address of the"
+            " [kubelet server](cluster-node.md#kubelet-server); also `address`",
+            aliases=("address",),
+        ),
+    ] = "0.0.0.0"
+    kubeletPort: Annotated[
+        int,
+        Setting(
+            values.positive,
+            "the port of the kubelet server; also `port`",
+            bound=Bound(lambda port: port < 65536, "must be between 1 and 65535, inclusive"),
+            aliases=("port",),
+        ),
+    ] = 10250
+    tlsCertFile: Annotated[
+        Path | None,
+        Setting(
+            values.optional_path,
+            "the certificate of the kubelet server, instead of podtui's own; a replaced file is"
+            " loaded",
+        ),
+    ] = None
+    tlsPrivateKeyFile: Annotated[
+        Path | None,
+        Setting(values.optional_path, "its key", default="in `tlsCertFile`"),
+    ] = None
+    clientCAFile: Annotated[
+        Path | None,
+        Setting(
+            values.optional_path,
+            "the authorities of the certificates of the kubelet server's clients; also"
+            " `authentication.x509.clientCAFile`",
+            aliases=("authentication.x509.clientCAFile",),
+        ),
+    ] = None
+    authenticationTokenWebhook: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "accept tokens that the cluster's API server knows; also"
+            " `authentication.webhook.enabled`",
+            aliases=("authentication.webhook.enabled",),
+        ),
+    ] = True
+    authenticationTokenWebhookCacheTTL: Annotated[
+        float,
+        Setting(
+            values.duration_or(120.0),
+            "how long the user of a token is remembered; also `authentication.webhook.cacheTTL`",
+            aliases=("authentication.webhook.cacheTTL",),
+        ),
+    ] = 120.0
+    anonymousAuth: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "requests to the kubelet server without credentials are those of `system:anonymous`;"
+            " also `authentication.anonymous.enabled`",
+            aliases=("authentication.anonymous.enabled",),
+        ),
+    ] = False
+    authorizationMode: Annotated[
+        Literal["Webhook", "AlwaysAllow"],
+        Setting(
+            values.one_of("Webhook", "AlwaysAllow"),
+            "`Webhook` asks the cluster's API server what users may do; with `AlwaysAllow`, each"
+            " authenticated user controls the node; also `authorization.mode`",
+            aliases=("authorization.mode",),
+        ),
+    ] = "Webhook"
+    authorizationWebhookCacheAuthorizedTTL: Annotated[
+        float,
+        Setting(
+            values.duration_or(300.0),
+            "how long a permission is remembered; also `authorization.webhook.cacheAuthorizedTTL`",
+            aliases=("authorization.webhook.cacheAuthorizedTTL",),
+        ),
+    ] = 300.0
+    authorizationWebhookCacheUnauthorizedTTL: Annotated[
+        float,
+        Setting(
+            values.duration_or(30.0),
+            "how long a refusal is remembered; also `authorization.webhook.cacheUnauthorizedTTL`",
+            aliases=("authorization.webhook.cacheUnauthorizedTTL",),
+        ),
+    ] = 30.0
     servicesAddress: Annotated[
         str,
         Setting(

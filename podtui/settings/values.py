@@ -43,6 +43,12 @@ def duration(value: object) -> float:
     raise ValueError("must be a duration such as 20s or 1m30s")
 
 
+def duration_or(default: float) -> Callable[[object], float]:
+    """Return a parser for a duration whose zero means the default, as in the files that kubeadm
+    writes; the parser raises ValueError."""
+    return lambda value: duration(value) or default
+
+
 def boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -76,6 +82,10 @@ def path(value: object) -> Path:
         return Path(given).expanduser().absolute()
     except RuntimeError as error:
         raise ValueError(f"is in the home directory of an unknown user: {given}") from error
+
+
+def optional_path(value: object) -> Path | None:
+    return None if value == "" else path(value)
 
 
 def node_name(value: object) -> str:

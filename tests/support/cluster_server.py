@@ -7,7 +7,7 @@ import base64
 import ipaddress
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -44,11 +44,11 @@ class Authority:
     def pem(self) -> bytes:
         return self._cert.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name: str, *hosts: str) -> tuple[bytes, bytes]:
+    def issue(self, name: str, *hosts: str, groups: Sequence[str] = ()) -> tuple[bytes, bytes]:
         """Return certificate and key as PEM: a server's for ``hosts``, a client's without hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = self._builder(_name(name), key).add_extension(
+        builder = self._builder(_name(name, groups), key).add_extension(
             x509.ExtendedKeyUsage([usage]), critical=False
         )
         if hosts:
@@ -111,8 +111,13 @@ class Authority:
         )
 
 
-def _name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _name(name: str, groups: Sequence[str] = ()) -> x509.Name:
+    return x509.Name(
+        [
+            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups),
+            x509.NameAttribute(NameOID.COMMON_NAME, name),
+        ]
+    )
 
 
 def _host(host: str) -> x509.GeneralName:
