@@ -76,6 +76,7 @@ class NodeCertificates:
         self.authenticated = asyncio.Event()
         self._settings = settings
         self._kubeconfig = kubeconfig
+        self._clock = clock
         self._writes_kubeconfig = start.bootstraps
         self._client: SignedCertificate | None = None
         if start.is_own:
@@ -113,6 +114,14 @@ class NodeCertificates:
         Raises `PodtuiError` if the node has no credentials, with what to do."""
         start = await asyncio.to_thread(_start, settings, kubeconfig, clock.now())
         return cls(settings, kubeconfig, start, addresses, clock)
+
+    def problem(self) -> str:
+        """Return that the client certificate has expired, for `podtui.kubelet.tasks.Parts.check`;
+        empty if it has not."""
+        pair = None if self._client is None else self._client.pair
+        if pair is None or not is_expired(pair.certificate, self._clock.now()):
+            return ""
+        return f"it expired at {rfc3339(pair.certificate.not_valid_after_utc)}"
 
     def jobs(self) -> Mapping[str, Callable[[], Awaitable[object]]]:
         """Return the long-running calls, by name."""

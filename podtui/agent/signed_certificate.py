@@ -228,6 +228,13 @@ class SignedCertificate:
             return await self._refused(f"the certificate of {name} cannot be used: {error}", keeps)
         except RequestRefused as error:
             return await self._refused(str(error), keeps)
+        except ApiError as error:
+            if error.code == 401 and keeps:
+                return PodtuiError(
+                    "the API server does not accept the bootstrap kubeconfig, whose token may have"
+                    f" expired: {error}"
+                )
+            return error
         except PodtuiError as error:
             return error
         finally:

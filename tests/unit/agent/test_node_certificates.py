@@ -230,7 +230,7 @@ async def test_the_request_is_retried_with_back_off(
         await until(certificates.authenticated.is_set)
     # 2 + 4 + 8 + 16 + 32 seconds, and up to a tenth more.
     assert 62 <= world.clock.monotonic() - began <= 75
-    assert "cannot get the client certificate of the node (attempt 1): refused" in caplog.text
+    assert "cannot get the client certificate of the node (attempt 2): refused" in caplog.text
 
 
 async def test_an_unknown_token_and_a_missing_server_are_reported(
@@ -239,7 +239,8 @@ async def test_an_unknown_token_and_a_missing_server_are_reported(
     bootstrap = world.server.bootstrap_kubeconfig("wrong.token")
     async with running(await world.open(bootstrapKubeconfig=bootstrap)):
         await asyncio.sleep(60)
-    assert "cannot get the client certificate of the node (attempt 1): Unauthorized" in caplog.text
+    text = "the API server does not accept the bootstrap kubeconfig, whose token may have expired"
+    assert f"cannot get the client certificate of the node (attempt 1): {text}" in caplog.text
     caplog.clear()
     world.server.url = "https://127.0.0.1:1"
     certificates = await world.bootstrapped()
@@ -337,7 +338,9 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
     certificates = await world.open(path)
     async with running(certificates):
         await world.later(hours=9.5)
+        assert certificates.problem() == ""
         await world.later(hours=1)
+        assert certificates.problem().startswith("it expired at 20")
         assert "a successor of the client certificate of the node, which expires at" in caplog.text
         errors = [item for item in caplog.records if item.levelno == logging.ERROR]
         assert len(errors) == 1
