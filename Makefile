@@ -94,7 +94,7 @@ e2e: dev ## Run the tests of the whole program in tmux
 	@$(BIN)/python scripts/kubectl.py
 	$(PYTEST) tests/e2e -n $(WAITING) --dist loadfile
 
-engines: dev ## Run the runtime contract on rootless Docker, Podman and rootless Podman
+engines: dev ## Run the contract and the tests of Services on rootless Docker, Podman and rootless Podman
 	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist worksteal -q -rxX
 
 contract: dev ## Run the contract and the golden cases on any engine: make contract ENGINE=unix:///run/podman/podman.sock
