@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NoReturn
 
-from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.insight import (
+    AT_ONCE,
+    ConnectionCheck,
+    InsightQuery,
+    NodeInsight,
+    PodInsight,
+    ProbeRun,
+)
 from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 from podtui.client.api_client import ApiClient
 from podtui.client.cluster_connection import ClusterConnection
@@ -27,7 +34,8 @@ class ClusterClient(ApiClient):
     `ApiError` 404. Belongs to one event loop.
 
     ``namespace`` limits the objects, empty for all namespaces. None means all if the user may list
-    the pods of all namespaces, else the context's namespace.
+    the pods of all namespaces, else the context's namespace. ``agent`` is the name of the program
+    that the API sees.
     """
 
     page = PAGE
@@ -39,11 +47,12 @@ class ClusterClient(ApiClient):
         *,
         namespace: str | None = None,
         interactive: bool = False,
+        agent: str = "podtui",
         clock: Clock | None = None,
     ) -> None:
         clock = clock or SystemClock()
         self.credentials = Credentials(target, clock, interactive=interactive)
-        connection = ClusterConnection(target.cluster, self.credentials, clock)
+        connection = ClusterConnection(target.cluster, self.credentials, clock, agent=agent)
         super().__init__(target.cluster.server, connection, clock)
         self._context_namespace = target.namespace
         self._namespace = namespace
@@ -84,6 +93,11 @@ class ClusterClient(ApiClient):
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         _absent("manual probe runs")
+
+    async def check_connection(
+        self, namespace: str, pod: str, host: str, port: int = 0
+    ) -> ConnectionCheck:
+        _absent("connections from inside a pod")
 
     async def retry(self, namespace: str, pod: str) -> None:
         _absent("retries of admission")

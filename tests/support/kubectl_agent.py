@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,9 +114,16 @@ class KubectlAgent:
 
 @contextmanager
 def kubectl_agent(
-    base: Path, *, node: str, engine: str = "auto", strict: bool = False
+    base: Path,
+    *,
+    node: str,
+    engine: str = "auto",
+    strict: bool = False,
+    node_kubeconfig: str = "",
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[KubectlAgent]:
-    """Start an agent for an empty folder, and end it with all its containers."""
+    """Start an agent for an empty folder, and end it with all its containers. It joins the cluster
+    of ``node_kubeconfig``, if given. ``settings`` are more environment variables."""
     folder, root, work = base / "pods", base / "root", base / "work"
     folder.mkdir()
     work.mkdir()
@@ -126,7 +133,10 @@ def kubectl_agent(
         "HOME": str(base),
         "XDG_CONFIG_HOME": str(base),
         "PODTUI_KUBELET_STRICT": str(strict).lower(),
+        **(settings or {}),
     }
+    if node_kubeconfig:
+        program += ["--node-kubeconfig", node_kubeconfig]
     started = (*program, "--static-pod-path", str(folder), "--node-name", node, "agent")
     agent = KubectlAgent(folder, root, work, environment, node, started)
     agent.launch()
