@@ -18,7 +18,7 @@ from podtui.kubelet.containers.log_files import LOGS
 from podtui.kubelet.resize.allocations import FILE_NAME as ALLOCATIONS
 from podtui.runtime.protocol import Runtime
 from podtui.services.rules import table_deletion
-from podtui.settings import Settings
+from podtui.settings import CLUSTER_RECORDS, RECORDS, Settings
 from podtui.text.terminal_text import plural
 
 _LOG = logging.getLogger(__name__)
@@ -68,14 +68,12 @@ def _remove_leftovers(settings: Settings) -> str:
 
 
 def _records_of(settings: Settings) -> list[Path]:
-    base = settings.records_path
-    return [
-        base,
-        base.with_name(base.name + "-wal"),
-        base.with_name(base.name + "-shm"),
-        *base.parent.glob(f"{base.name}.backup-*"),
-        settings.rootDir / ALLOCATIONS,
-    ]
+    """Return the files with the records of an agent, whether or not it was a node of a cluster."""
+    paths = [settings.rootDir / ALLOCATIONS]
+    for base in (settings.rootDir / RECORDS, settings.rootDir / CLUSTER_RECORDS):
+        files = (base.name, f"{base.name}-wal", f"{base.name}-shm")
+        paths += [*map(base.with_name, files), *base.parent.glob(f"{base.name}.backup-*")]
+    return paths
 
 
 async def _remove_rules(runtime: Runtime, settings: Settings) -> None:

@@ -159,6 +159,7 @@ class AgentProcess:
                 staticPodPath=Path(last.staticPodPath),
                 nodeName=last.nodeName,
                 engine=last.engine,
+                nodeKubeconfig=Path(last.nodeKubeconfig) if last.nodeKubeconfig else None,
             )
             others = SETTINGS.keys() - LastSettings.__struct_fields__
             arguments += flag_words(settings, without=others | frozenset(named))

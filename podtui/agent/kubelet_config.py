@@ -26,6 +26,8 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
         kube_reserved=kube,
         eviction_hard=settings.evictionHard,
         node_labels=settings.nodeLabels,
+        register_node=settings.registerNode,
+        register_with_taints=settings.registerWithTaints,
         allowed_unsafe_sysctls=settings.allowedUnsafeSysctls,
         max_container_restart_period=settings.maxContainerRestartPeriod,
         serialize_image_pulls=settings.serializeImagePulls,

@@ -45,6 +45,7 @@ class AgentRecord(Struct, frozen=True, kw_only=True):
     staticPodPath: str
     engine: str
     started: str
+    nodeKubeconfig: str = ""
 
     @classmethod
     def of(cls, settings: Settings, *, started: str = "") -> AgentRecord:
@@ -56,6 +57,7 @@ class AgentRecord(Struct, frozen=True, kw_only=True):
             staticPodPath=str(settings.staticPodPath),
             engine=settings.engine,
             started=started,
+            nodeKubeconfig=str(settings.nodeKubeconfig or ""),
         )
 
 
@@ -65,6 +67,8 @@ class LastSettings(Struct, frozen=True, kw_only=True):
     staticPodPath: str
     nodeName: str
     engine: str
+    nodeKubeconfig: str = ""
+    """Empty for an agent that is its own cluster."""
 
 
 class AgentLock:
@@ -169,10 +173,10 @@ def last_settings(path: Path) -> LastSettings | None:
     """Return the settings of the current or last holder of the lock; None if unknown."""
     fields = _fields(path)
     values = [fields.get(name) for name in LastSettings.__struct_fields__]
-    folder, node, engine = (value if isinstance(value, str) else "" for value in values)
+    folder, node, engine, member = (value if isinstance(value, str) else "" for value in values)
     if not (folder and node and engine):
         return None
-    return LastSettings(staticPodPath=folder, nodeName=node, engine=engine)
+    return LastSettings(staticPodPath=folder, nodeName=node, engine=engine, nodeKubeconfig=member)
 
 
 def last_engine(path: Path) -> str | None:

@@ -23,29 +23,21 @@ from aiohttp import web
 
 from podtui import __version__
 from podtui.agent.clash import guarded
+from podtui.agent.cluster_member import ClusterMember
 from podtui.agent.connection_checks import ConnectionChecks
 from podtui.agent.control import prepare_root
-from podtui.agent.folder_objects import FolderObjects
-from podtui.agent.home import HomeObjects, HomeTokens, home_ports
 from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
-from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.pod_collector import PodCollector
-from podtui.agent.pod_networks import EngineNetworks
-from podtui.agent.services import service_parts
+from podtui.agent.standalone import Standalone
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
-from podtui.api.names import FOLDER_MANAGER, MANIFEST_PATH
+from podtui.api.names import MANIFEST_PATH
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
-from podtui.client.api_client import ApiClient
-from podtui.client.protocol import Follower
-from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
-from podtui.controllers.manager import AGENT, controller_jobs
-from podtui.controllers.volumes import VolumeDirectories
 from podtui.errors import AgentClash, PodtuiError, first_error
 from podtui.kubelet.admission.plan import plan_of, pods_to_admit
 from podtui.kubelet.kubelet import Kubelet
@@ -60,8 +52,6 @@ from podtui.pki.pki import Pki
 from podtui.pki.tokens import TokenIssuer
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
-from podtui.scheduler.api import SchedulerClient
-from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
 from podtui.server.audit import AuditFile, AuditLog
 from podtui.server.auth.access import Access
@@ -78,17 +68,6 @@ from podtui.server.kubelet_api.what_if import (
     Simulator,
     WhatIfRoutes,
 )
-from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
-from podtui.server.resources.cluster_services import publish_dns_service
-from podtui.server.resources.default_roles import DefaultRoles
-from podtui.server.resources.garbage_collector import GarbageCollector
-from podtui.server.resources.ingress_classes import publish_ingress_class
-from podtui.server.resources.kubernetes_service import KubernetesService
-from podtui.server.resources.namespace_care import NamespaceCare
-from podtui.server.resources.priorities import publish_system_classes
-from podtui.server.resources.storage_classes import publish_standard_class
-from podtui.server.resources.taint_eviction import TaintEviction
-from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.pod_server import PodServers
 from podtui.server.transport.tls import ServerCertificate, TlsServer
 from podtui.settings import SETTINGS, Settings
@@ -176,8 +155,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         journal = Journal(clock)
         runtime = guarded(journaled(make_runtime(settings, clock), journal), settings, on_clash)
         stack.push_async_callback(runtime.close)
-        collector = PodCollector(store, clock, settings.nodeName)
-        await collector.remove_former()
+        if settings.nodeKubeconfig is None:
+            await PodCollector(store, clock, settings.nodeName).remove_former()
         folder = ManifestFolder(
             settings.staticPodPath,
             node_name=settings.nodeName,
@@ -191,18 +170,18 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         point = await asyncio.to_thread(
             choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
         )
-        folder_client = UnixClient(settings.socket_path, clock=clock, agent=FOLDER_MANAGER)
-        stack.push_async_callback(folder_client.close)
-        objects = FolderObjects(folder, store, folder_client, clock)
-        config = kubelet_config(settings)
-        if settings.enableServer:
-            config = replace(config, endpoint_port=point.port)
-        networks = EngineNetworks(runtime)
+        api: Standalone | ClusterMember
+        if settings.nodeKubeconfig is None:
+            api = Standalone(settings, store, clock, folder, runtime, pki, tokens, point)
+        else:
+            api = await ClusterMember.open(settings, settings.nodeKubeconfig, store, clock, folder)
+        stack.push_async_callback(api.close)
+        config = replace(kubelet_config(settings), endpoint_port=api.endpoint_port)
         kubelet = Kubelet(
             runtime=runtime,
-            ports=home_ports(store, clock, settings.nodeName, HomeTokens(store, tokens), networks),
+            ports=api.ports,
             records=store,
-            folders=objects,
+            folders=api.folders,
             clock=clock,
             config=config,
             usage=UsageTable(str(settings.records_path)),
@@ -226,6 +205,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 verify=tokens.verify,
             ),
             audit=audit,
+            middlewares=api.middlewares,
             extra_routes=[
                 *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
                 *ImageRoutes(kubelet.images).routes(),
@@ -239,64 +219,28 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *ReviewRoutes(tokens, clock, server=point.url).routes(),
             ],
         )
-        namespaces = NamespaceCare(store, clock, lambda: pki.authority.decode())
-        secrets = TokenSecrets(store, tokens.issuer, clock, lambda: pki.authority.decode())
 
         async def publish_authority() -> None:
             await write_config(settings, point, pki)
-            await namespaces.update_root_ca()
-            await secrets.update()
+            await api.publish_authority()
 
         certificate = ServerCertificate(
             pki, (*names, *names_of_pods), clock=clock, on_authority=publish_authority
         )
-
-        await namespaces.prepare()
-        await publish_system_classes(store, clock)
-        await publish_standard_class(store, clock)
-        if settings.ingressPort:
-            await publish_ingress_class(store, clock)
-        await DefaultRoles(store, clock).prepare()
-        aggregation = ClusterRoleAggregation(store, clock)
-        await aggregation.aggregate()
-        api_service = KubernetesService(store, point if settings.enableServer else None, clock)
-        await api_service.prepare()
-        await publish_dns_service(store, clock)
+        await api.prepare()
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _return_freed_memory()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
         async with asyncio.TaskGroup() as group:
-            jobs: dict[str, Callable[[], Awaitable[object]]] = {
-                "expiry of events": store.run,
-                "namespaces": namespaces.run,
-                "token secrets": secrets.run,
-                "cluster role aggregation": aggregation.run,
-                "node lifecycle": NodeLifecycle(store, clock, settings.nodeName).run,
-                "garbage collector": GarbageCollector(store, clock).run,
-                "taint eviction": TaintEviction(store, clock).run,
-                "pod garbage collector": collector.run,
-                "objects of the folder": objects.run,
-                "service of the API": api_service.run,
-            }
+            jobs: dict[str, Callable[[], Awaitable[object]]] = {"expiry of events": store.run}
+            servers = None
             if settings.enableServer:
+                servers = PodServers(runner, certificate, clock=clock)
                 jobs["API over TCP"] = partial(
                     serve_tls, settings, runner, pki, point, certificate, clock
                 )
-            objects = HomeObjects(store)
-            if settings.enableScheduler:
-                client = UnixClient(settings.socket_path, clock=clock)
-                stack.push_async_callback(client.close)
-                jobs["scheduler"] = partial(run_scheduler, client, objects, settings, clock)
-            if settings.enableControllers:
-                manager = UnixClient(settings.socket_path, clock=clock, agent=AGENT)
-                stack.push_async_callback(manager.close)
-                directories = volume_directories(runtime, settings)
-                jobs |= controller_jobs(manager, objects, clock, directories)
-            servers = (
-                PodServers(runner, certificate, clock=clock) if settings.enableServer else None
-            )
-            jobs |= service_parts(stack, runtime, networks, objects, settings, clock, servers)
+            jobs |= api.jobs(servers, kubelet.endpoints, configz(settings))
             # An error of the kubelet itself ends the agent.
             tasks = [group.create_task(kubelet.run(), name="kubelet")]
             tasks += [
@@ -336,24 +280,6 @@ async def write_config(settings: Settings, point: AccessPoint, pki: Pki) -> None
     await asyncio.to_thread(
         write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
     )
-
-
-def volume_directories(runtime: Runtime, settings: Settings) -> VolumeDirectories:
-    """Return where the controllers create the volumes of claims."""
-
-    async def create(path: str) -> None:
-        await runtime.host_path(path, create="Directory", shared=True)
-
-    return VolumeDirectories(
-        path=str(settings.volumes_path), create=create, remove=runtime.remove_host_directory
-    )
-
-
-async def run_scheduler(
-    client: ApiClient, objects: Follower, settings: Settings, clock: Clock
-) -> None:
-    """Run a new scheduler, with the API's current state."""
-    await Scheduler(SchedulerClient(client, objects), clock, host=settings.nodeName).run()
 
 
 def _exit_if_calls_hang() -> None:

@@ -31,6 +31,11 @@ SIMULATED: Final = "podtui.dev/simulated"
 # Ours, on the node: the features that the engine lacks, as a text for users.
 ENGINE_LACKS: Final = "podtui.dev/engine-lacks"
 
+# Ours, on the copy of a node that belongs to a cluster: the URL of the cluster's API server, and
+# why it does not answer.
+CLUSTER: Final = "podtui.dev/cluster"
+CLUSTER_PROBLEM: Final = "podtui.dev/cluster-problem"
+
 # The reasons of the node's condition Ready while it is False: the kubelet's, and ours while another
 # agent's containers have the names of this agent's.
 KUBELET_NOT_READY: Final = "KubeletNotReady"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -89,8 +90,14 @@ class ApiClient:
         """See `Client.namespace`."""
         return ""
 
-    def follow(self, kind: type[T], namespace: str = "") -> AsyncGenerator[Delta]:
-        return self._follow(kind_of(kind), namespace)
+    def follow(
+        self, kind: type[T], namespace: str = "", *, fields: str = ""
+    ) -> AsyncGenerator[Delta]:
+        """See `Client.follow`. ``fields`` is a field selector."""
+        reader = kind_of(kind)
+        if fields:
+            reader = replace(reader, params={**reader.params, "fieldSelector": fields})
+        return self._follow(reader, namespace)
 
     def _follow(self, kind: Reader, namespace: str) -> AsyncGenerator[Delta]:
         async def where() -> str:
@@ -191,7 +198,12 @@ class ApiClient:
         return decode_with(path, lambda: kind_of(kind).decode(answer))
 
     async def create_sub(
-        self, kind: type[T], namespace: str, name: str, subresource: str, item: Struct
+        self,
+        kind: type[T],
+        namespace: str,
+        name: str,
+        subresource: str,
+        item: Struct | Mapping[str, Any],
     ) -> bytes:
         """Create a subresource of an object, such as a ``Binding``; return the raw response."""
         path = f"{_object_path(kind, namespace, name)}/{subresource}"
@@ -245,12 +257,15 @@ class ApiClient:
         *,
         uid: str = "",
         policy: Propagation = "",
+        grace_seconds: int | None = None,
     ) -> bytes:
-        """Delete an object with its own grace period; with ``uid``, exactly that one. ``policy``
-        is for its dependents. Return the raw response: the deleted object or a Status."""
+        """Delete an object, by default with its own grace period; with ``uid``, exactly that one.
+        ``policy`` is for its dependents. Return the raw response: the deleted object or a
+        Status."""
         options = DeleteOptions(
             apiVersion="v1",
             kind="DeleteOptions",
+            gracePeriodSeconds=grace_seconds,
             preconditions=Preconditions(uid=uid) if uid else None,
             propagationPolicy=policy,
         )

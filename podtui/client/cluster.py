@@ -34,7 +34,8 @@ class ClusterClient(ApiClient):
     `ApiError` 404. Belongs to one event loop.
 
     ``namespace`` limits the objects, empty for all namespaces. None means all if the user may list
-    the pods of all namespaces, else the context's namespace.
+    the pods of all namespaces, else the context's namespace. ``agent`` is the name of the program
+    that the API sees.
     """
 
     page = PAGE
@@ -46,11 +47,12 @@ class ClusterClient(ApiClient):
         *,
         namespace: str | None = None,
         interactive: bool = False,
+        agent: str = "podtui",
         clock: Clock | None = None,
     ) -> None:
         clock = clock or SystemClock()
         self.credentials = Credentials(target, clock, interactive=interactive)
-        connection = ClusterConnection(target.cluster, self.credentials, clock)
+        connection = ClusterConnection(target.cluster, self.credentials, clock, agent=agent)
         super().__init__(target.cluster.server, connection, clock)
         self._context_namespace = target.namespace
         self._namespace = namespace

@@ -45,10 +45,13 @@ class ClusterConnection(HttpConnection):
     answer_seconds = ANSWER_SECONDS
     connect_seconds = CONNECT_SECONDS
 
-    def __init__(self, cluster: Cluster, credentials: Credentials, clock: Clock) -> None:
+    def __init__(
+        self, cluster: Cluster, credentials: Credentials, clock: Clock, *, agent: str = "podtui"
+    ) -> None:
         parts = urlsplit(cluster.server)
         super().__init__(f"{parts.scheme}://{parts.netloc}", aiohttp.TCPConnector)
         self._cluster = cluster
+        self._agent = agent
         self._where = parts.netloc
         self._prefix = parts.path.rstrip("/")
         self._credentials = credentials
@@ -77,7 +80,7 @@ class ClusterConnection(HttpConnection):
                 self._session = aiohttp.ClientSession(
                     self._base_url,
                     connector=connector,
-                    headers={"Accept": "application/json", "User-Agent": "podtui"},
+                    headers={"Accept": "application/json", "User-Agent": self._agent},
                     cookie_jar=aiohttp.DummyCookieJar(),
                     read_bufsize=READ_BUFFER,
                     max_line_size=64 * 1024,

@@ -1,8 +1,8 @@
 """The user's identity for an API server: HTTP headers and the TLS client certificate.
 
 The rules are client-go's. A token, a password or a certificate in the kubeconfig takes precedence
-over an exec plugin. A token file is read again periodically. Credentials are never sent without
-TLS.
+over an exec plugin. The files of tokens and client certificates are read again periodically.
+Credentials are never sent without TLS.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubeconfig.types import Impersonation, Target
 
-TOKEN_SECONDS: Final = 60.0
-"""The maximum age of a cached token file."""
+FILE_SECONDS: Final = 60.0
+"""The maximum age of the content of a file."""
 MAX_TOKEN: Final = 1024 * 1024
 
 
@@ -69,11 +69,11 @@ class Credentials:
         async with self._lock:
             if self._identity is not None and self._identity.number > used.number:
                 return self._identity
-            if not (self._has_plugin or self._has_token_file):
+            if not (self._has_plugin or self._has_file):
                 return None
             fresh = await self._make_identity()
             self._identity = fresh
-            return None if fresh.headers == used.headers and fresh.key == used.key else fresh
+            return None if _presents_same(fresh, used) else fresh
 
     @property
     def _has_plugin(self) -> bool:
@@ -83,13 +83,17 @@ class Credentials:
         return user.exec is not None and not given and self._target.cluster.is_secure
 
     @property
-    def _has_token_file(self) -> bool:
-        return self._target.user.token_file is not None and self._target.cluster.is_secure
+    def _has_file(self) -> bool:
+        user = self._target.user
+        has_certificate_file = user.cert_file is not None and not user.cert_data
+        return self._target.cluster.is_secure and (
+            user.token_file is not None or has_certificate_file
+        )
 
     def _is_stale(self) -> bool:
         if self._expires is not None and self._clock.now() > self._expires:
             return True
-        return self._has_token_file and self._clock.monotonic() - self._read_at > TOKEN_SECONDS
+        return self._has_file and self._clock.monotonic() - self._read_at > FILE_SECONDS
 
     async def _make_identity(self) -> Identity:
         user, cluster = self._target.user, self._target.cluster
@@ -97,7 +101,8 @@ class Credentials:
         if not cluster.is_secure:
             return Identity(number, impersonation_headers(user.impersonation))
         headers: list[tuple[str, str]] = []
-        certificate, key = await asyncio.to_thread(_pair, self._target)
+        certificate, key = await self._certificate()
+        self._read_at = self._clock.monotonic()
         if user.token or user.token_file:
             headers.append(("Authorization", f"Bearer {await self._token()}"))
         elif user.username or user.password:
@@ -111,6 +116,16 @@ class Credentials:
                 certificate, key = credential.certificate, credential.key
         headers += impersonation_headers(user.impersonation)
         return Identity(number, tuple(headers), certificate, key)
+
+    async def _certificate(self) -> tuple[bytes, bytes]:
+        """Return client certificate and key, empty for none."""
+        try:
+            return await asyncio.to_thread(_pair, self._target)
+        except PodtuiError:
+            # The files may be missing while they are replaced; the last ones may still be valid.
+            if self._identity is None:
+                raise
+            return self._identity.certificate, self._identity.key
 
     async def _run_plugin(self) -> Credential:
         credential = await run_plugin(self._target, interactive=self._interactive)
@@ -132,8 +147,15 @@ class Credentials:
                 raise
         else:
             self._last_token = text
-        self._read_at = self._clock.monotonic()
         return _header(text.strip())
+
+
+def _presents_same(identity: Identity, other: Identity) -> bool:
+    return (
+        identity.headers == other.headers
+        and identity.certificate == other.certificate
+        and identity.key == other.key
+    )
 
 
 def impersonation_headers(impersonation: Impersonation) -> tuple[tuple[str, str], ...]:

@@ -8,6 +8,7 @@ is respected.
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -88,7 +89,8 @@ class Following:
 
     ``namespace`` is called before each list. Lists have pages of ``page`` objects; 0 disables
     paging. ``watch_seconds`` is the requested duration of a watch. With 0, the server decides, and
-    its bookmarks show that the connection is alive.
+    its bookmarks show that the connection is alive. A wait after an error is longer by up to its
+    own length: ``jitter`` returns which part of it, from 0 to 1.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Following:
         *,
         page: int = 0,
         watch_seconds: int = 0,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._connection = connection
         self._kind = kind
@@ -108,6 +111,7 @@ class Following:
         self._clock = clock
         self._page = page
         self._watch_seconds = watch_seconds
+        self._jitter = jitter
         self._version = ""
         self._delay = FIRST_DELAY
 
@@ -138,7 +142,8 @@ class Following:
                 if not expired and not lost:
                     lost = True
                     yield Lost(str(error), is_refused(error))
-                await self._clock.sleep(wait_after(error, self._delay))
+                # Clients that lost the server together do not return together.
+                await self._clock.sleep(wait_after(error, self._delay) * (1 + self._jitter()))
             else:
                 await self._clock.sleep(self._delay)
             # Each event of a watch resets it, so that only failures in a row lengthen it.

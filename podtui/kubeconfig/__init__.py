@@ -11,6 +11,7 @@ from podtui.kubeconfig.types import (
     KubeconfigError,
     Target,
 )
+from podtui.kubeconfig.writer import node_kubeconfig
 
 __all__ = [
     "AuthInfo",
@@ -23,4 +24,5 @@ __all__ = [
     "Target",
     "choose",
     "load",
+    "node_kubeconfig",
 ]

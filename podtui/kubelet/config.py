@@ -27,6 +27,9 @@ class KubeletConfig:
     kube_reserved: Mapping[str, str]
     eviction_hard: Mapping[str, str]
     node_labels: Mapping[str, str]
+    register_node: bool
+    register_with_taints: tuple[tuple[str, str, str], ...]
+    """Key, value and effect of each taint that a new node gets."""
     allowed_unsafe_sysctls: tuple[str, ...]
     max_container_restart_period: float
     serialize_image_pulls: bool

@@ -170,9 +170,9 @@ class PodNetwork(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
-    cannot be set up; without ``claims``, those of claims; without ``network``, pods reach no
-    Services; without one of ``network`` and ``services``, containers have no variables of
-    Services."""
+    cannot be set up; without ``claims``, those of claims; without ``services``, containers have no
+    variables of Services. Without ``network``, leading pods to Services is the task of others, such
+    as kube-proxy."""
 
     pods: PodClient
     events: EventSink

@@ -68,7 +68,7 @@ def make_server_certificate(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(map(_alternative_name, names)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(map(alternative_name, names)), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer), critical=False
@@ -140,7 +140,7 @@ def is_dns_name(name: str) -> bool:
     return well_formed and not labels[-1].isdigit()
 
 
-def _alternative_name(name: str) -> x509.GeneralName:
+def alternative_name(name: str) -> x509.GeneralName:
     if is_address(name):
         return x509.IPAddress(ipaddress.ip_address(name))
     return x509.DNSName(name)

@@ -100,7 +100,7 @@ class Pki:
         self, key: ec.EllipticCurvePrivateKey, now: datetime
     ) -> x509.Certificate:
         path = self._directory / "ca.crt"
-        certificate = _read(path, x509.load_pem_x509_certificate)
+        certificate = read_parsed(path, x509.load_pem_x509_certificate)
         if (
             certificate is None
             or certificate.public_key() != key.public_key()
@@ -111,7 +111,7 @@ class Pki:
         return certificate
 
     def _make_server_certificate(self, names: Sequence[str], now: datetime) -> bool:
-        pair = _read(self.server_path, _server_pair)
+        pair = read_parsed(self.server_path, _server_pair)
         if pair is not None:
             key, certificate = pair
             if (
@@ -131,7 +131,7 @@ class Pki:
 
     def _key(self, name: str) -> ec.EllipticCurvePrivateKey:
         path = self._directory / name
-        key = _read(path, read_key)
+        key = read_parsed(path, read_key)
         if key is None:
             key = make_key()
             write_private(path, key_pem(key))
@@ -139,14 +139,14 @@ class Pki:
 
     def _token(self) -> str:
         path = self._directory / "token"
-        token = _read(path, _read_token)
+        token = read_parsed(path, _read_token)
         if token is None:
             token = secrets.token_urlsafe(_TOKEN_BYTES)
             write_private(path, token.encode())
         return token
 
 
-def _read(path: Path, parse: Callable[[bytes], T]) -> T | None:
+def read_parsed(path: Path, parse: Callable[[bytes], T]) -> T | None:
     """Return a file's content; None if there is none, or if it is damaged."""
     data = read_private(path)
     if data is None:

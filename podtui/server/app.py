@@ -107,10 +107,14 @@ def build_app(
                 routes += ScaleRoutes(resource, writing, clock).routes()
         app.add_routes(with_warning(route, resource.warning) for route in routes)
     app.add_routes(PodRequestRoutes(records, clock).routes())
-    app.add_routes(LogRoutes(locations, kubelet, clock=clock, streams=streams).routes())
-    app.add_routes(KubeletRoutes(kubelet).routes())
-    for part in (RemoteCommandRoutes, PortForwardRoutes):
-        app.add_routes(part(kubelet.sessions, sockets, locations).routes())
+    health = KubeletRoutes(kubelet)
+    app.add_routes([*health.kubelet_routes(), *health.api_routes()])
+    for part in (
+        LogRoutes(kubelet, clock=clock, streams=streams),
+        RemoteCommandRoutes(kubelet.sessions, sockets),
+        PortForwardRoutes(kubelet.sessions, sockets),
+    ):
+        app.add_routes([*part.kubelet_routes(), *part.api_routes(locations)])
     app.add_routes(ProxyRoutes(kubelet.sessions, sockets, streams, locations).routes())
     app.add_routes(FileRoutes(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)

@@ -231,21 +231,44 @@ def flag_value(text: str) -> bool:
 @web.middleware
 async def errors_as_status(request: web.Request, handler: Handler) -> web.StreamResponse:
     """The middleware that turns all errors of a request into a ``Status``."""
+    answer = await _answer(request, handler)
+    return answer.response() if isinstance(answer, StatusError) else answer
+
+
+@web.middleware
+async def errors_as_text(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The middleware that turns all errors of a request into plain text, as a kubelet does."""
+
+    async def with_texts(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPNotFound as error:
+            raise StatusError(404, "404: Page Not Found") from error
+        except web.HTTPException as error:
+            raise StatusError(error.status, f"{error.status}: {error.reason}") from error
+
+    answer = await _answer(request, with_texts)
+    if isinstance(answer, StatusError):
+        headers = {"X-Content-Type-Options": "nosniff", **(answer.headers or {})}
+        return web.Response(status=answer.code, text=str(answer), headers=headers)
+    return answer
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse | StatusError:
     try:
         return await handler(request)
     except StatusError as error:
-        return error.response()
+        return error
     except StoreGone as error:
-        return expired(str(error)).response()
+        return expired(str(error))
     except EngineUnavailable as error:
-        return StatusError(503, str(error)).response()
+        return StatusError(503, str(error))
     except web.HTTPException as error:
-        return _of_http(error, request).response()
+        return _of_http(error, request)
     except Exception as error:
         log.exception("%s %s failed", request.method, request.path)
         details = StatusDetails(causes=(StatusCause(message=str(error)),))
-        message = f"Internal error occurred: {error}"
-        return StatusError(500, message, details=details).response()
+        return StatusError(500, f"Internal error occurred: {error}", details=details)
 
 
 def _of_http(error: web.HTTPException, request: web.Request) -> StatusError:

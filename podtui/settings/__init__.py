@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from podtui.errors import SettingsError
 from podtui.settings.declarations import (
+    CLUSTER_RECORDS,
     EVICTION_HARD,
+    RECORDS,
     SETTINGS,
     Setting,
     Settings,
@@ -25,7 +27,9 @@ from podtui.settings.resolve import (
 from podtui.settings.values import parse_duration
 
 __all__ = [
+    "CLUSTER_RECORDS",
     "EVICTION_HARD",
+    "RECORDS",
     "SETTINGS",
     "Resolved",
     "Setting",

@@ -25,6 +25,8 @@ EVICTION_HARD: Final = {
     "imagefs.available": "15%",
     "imagefs.inodesFree": "5%",
 }
+RECORDS: Final = "records.db"
+CLUSTER_RECORDS: Final = "cluster.db"
 NOTIFY_ON: Final = ("crashLoop", "failed", "ready", "nodeNotReady")
 NOTIFY_BY: Final = ("bell", "osc9")
 
@@ -144,6 +146,96 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda port: 0 <= port < 65536, "must be between 0 and 65535, inclusive"),
         ),
     ] = 0
+    kubeletAddress: Annotated[
+        str,
+        Setting(
+            values.address,
+            "as a node of a cluster: the address of the"
+            " [kubelet server](cluster-node.md#kubelet-server); also `address`",
+            aliases=("address",),
+        ),
+    ] = "0.0.0.0"
+    kubeletPort: Annotated[
+        int,
+        Setting(
+            values.positive,
+            "the port of the kubelet server; also `port`",
+            bound=Bound(lambda port: port < 65536, "must be between 1 and 65535, inclusive"),
+            aliases=("port",),
+        ),
+    ] = 10250
+    tlsCertFile: Annotated[
+        Path | None,
+        Setting(
+            values.optional_path,
+            "the certificate of the kubelet server, instead of podtui's own; a replaced file is"
+            " loaded",
+        ),
+    ] = None
+    tlsPrivateKeyFile: Annotated[
+        Path | None,
+        Setting(values.optional_path, "its key", default="in `tlsCertFile`"),
+    ] = None
+    clientCAFile: Annotated[
+        Path | None,
+        Setting(
+            values.optional_path,
+            "the authorities of the certificates of the kubelet server's clients; also"
+            " `authentication.x509.clientCAFile`",
+            aliases=("authentication.x509.clientCAFile",),
+        ),
+    ] = None
+    authenticationTokenWebhook: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "accept tokens that the cluster's API server knows; also"
+            " `authentication.webhook.enabled`",
+            aliases=("authentication.webhook.enabled",),
+        ),
+    ] = True
+    authenticationTokenWebhookCacheTTL: Annotated[
+        float,
+        Setting(
+            values.duration_or(120.0),
+            "how long the user of a token is remembered; also `authentication.webhook.cacheTTL`",
+            aliases=("authentication.webhook.cacheTTL",),
+        ),
+    ] = 120.0
+    anonymousAuth: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "requests to the kubelet server without credentials are those of `system:anonymous`;"
+            " also `authentication.anonymous.enabled`",
+            aliases=("authentication.anonymous.enabled",),
+        ),
+    ] = False
+    authorizationMode: Annotated[
+        Literal["Webhook", "AlwaysAllow"],
+        Setting(
+            values.one_of("Webhook", "AlwaysAllow"),
+            "`Webhook` asks the cluster's API server what users may do; with `AlwaysAllow`, each"
+            " authenticated user controls the node; also `authorization.mode`",
+            aliases=("authorization.mode",),
+        ),
+    ] = "Webhook"
+    authorizationWebhookCacheAuthorizedTTL: Annotated[
+        float,
+        Setting(
+            values.duration_or(300.0),
+            "how long a permission is remembered; also `authorization.webhook.cacheAuthorizedTTL`",
+            aliases=("authorization.webhook.cacheAuthorizedTTL",),
+        ),
+    ] = 300.0
+    authorizationWebhookCacheUnauthorizedTTL: Annotated[
+        float,
+        Setting(
+            values.duration_or(30.0),
+            "how long a refusal is remembered; also `authorization.webhook.cacheUnauthorizedTTL`",
+            aliases=("authorization.webhook.cacheUnauthorizedTTL",),
+        ),
+    ] = 30.0
     servicesAddress: Annotated[
         str,
         Setting(
@@ -161,6 +253,33 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda port: 0 <= port < 65527, "must be between 0 and 65526, inclusive"),
         ),
     ] = 8480
+    bootstrapKubeconfig: Annotated[
+        Path | None,
+        Setting(
+            values.path,
+            "the kubeconfig with which the first [certificate](cluster-node.md#certificates) of a"
+            " node is requested, if `nodeKubeconfig` does not exist; then it is written",
+            default="none",
+            flag=Flag(
+                "--bootstrap-kubeconfig", "FILE", "kubeconfig to request a client certificate with"
+            ),
+        ),
+    ] = None
+    rotateCertificates: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "as a node of a cluster: request another client certificate before it expires",
+        ),
+    ] = True
+    serverTLSBootstrap: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "as a node of a cluster: request the serving certificate from the cluster, instead of"
+            " a self-signed one",
+        ),
+    ] = False
     auditLog: Annotated[
         bool,
         Setting(
@@ -238,6 +357,16 @@ class Settings(Struct, frozen=True, kw_only=True):
             screen=True,
         ),
     ] = ()
+    nodeKubeconfig: Annotated[
+        Path | None,
+        Setting(
+            values.path,
+            "a kubeconfig with the credentials of a node: the agent is then the kubelet of that"
+            " [cluster](cluster-node.md), and not a cluster of its own",
+            default="none",
+            flag=Flag("--node-kubeconfig", "FILE", "join a cluster with the node's kubeconfig"),
+        ),
+    ] = None
     kubeletStrict: Annotated[
         bool,
         Setting(values.boolean, "disable the [departures](departures.md) from the kubelet"),
@@ -384,6 +513,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     nodeLabels: Annotated[
         _Map, Setting(values.text_map, "labels of the node, for `nodeSelector`")
     ] = {}
+    registerNode: Annotated[
+        bool,
+        Setting(values.boolean, "create the node if it does not exist"),
+    ] = True
+    registerWithTaints: Annotated[
+        tuple[tuple[str, str, str], ...],
+        Setting(
+            values.taints,
+            "taints that the node has when it is created, such as `dedicated=web:NoSchedule`",
+        ),
+    ] = ()
+    """Key, value and effect of each."""
     clusterDNS: Annotated[
         tuple[str, ...],
         Setting(
@@ -543,7 +684,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def records_path(self) -> Path:
-        return self.rootDir / "records.db"
+        """The records; a node of a cluster has others than an agent that is its own cluster."""
+        return self.rootDir / (RECORDS if self.nodeKubeconfig is None else CLUSTER_RECORDS)
 
     @property
     def pki_path(self) -> Path:
@@ -598,6 +740,8 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     except ThresholdError as error:
         yield error.setting, str(error)
+    if settings.bootstrapKubeconfig is not None and settings.nodeKubeconfig is None:
+        yield "bootstrapKubeconfig", "requires nodeKubeconfig, the file that is written with it"
     yield from _broken_image_rules(settings)
     yield from _broken_shutdown_rules(settings)
 

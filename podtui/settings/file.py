@@ -17,9 +17,8 @@ from podtui.settings.values import TRUE
 
 # Fields of KubeletConfiguration without a meaning on a single machine outside a cluster.
 KUBELET_ONLY: Final = frozenset(
-    """apiVersion kind httpCheckFrequency staticPodURL staticPodURLHeader address
-    port readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
-    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS eventBurst
+    """apiVersion kind httpCheckFrequency staticPodURL staticPodURLHeader
+    readOnlyPort tlsCipherSuites tlsMinVersion eventRecordQPS eventBurst
     enableDebuggingHandlers enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj
     streamingConnectionIdleTimeout nodeStatusUpdateFrequency nodeStatusReportFrequency
     nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot
@@ -31,7 +30,7 @@ KUBELET_ONLY: Final = frozenset(
     systemReservedCgroup kubeReservedCgroup enforceNodeAllocatable showHiddenMetricsForVersion
     volumePluginDir providerID kernelMemcgNotification logging enableSystemLogHandler
     enableSystemLogQuery enableProfilingHandler enableDebugFlagsHandler memoryThrottlingFactor
-    registerWithTaints registerNode tracing localStorageCapacityIsolation
+    tracing localStorageCapacityIsolation
     containerRuntimeEndpoint imageServiceEndpoint failCgroupV1 userNamespaces
     imagePullCredentialsVerificationPolicy preloadedImagesVerificationAllowlist""".split()
 )

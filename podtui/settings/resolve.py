@@ -95,9 +95,12 @@ def _parsed(key: str, value: object, position: str) -> Any:
 def flag_words(settings: Settings, *, without: Collection[str] = frozenset()) -> list[str]:
     """Return the flags that give an agent these settings, except those in ``without``."""
     return [
-        f"{setting.flag.name}={getattr(settings, key)}"
+        f"{setting.flag.name}={value}"
         for key, setting in SETTINGS.items()
-        if setting.flag is not None and not setting.screen and key not in without
+        if setting.flag is not None
+        and not setting.screen
+        and key not in without
+        and (value := getattr(settings, key)) is not None
     ]
 
 

@@ -43,6 +43,12 @@ def duration(value: object) -> float:
     raise ValueError("must be a duration such as 20s or 1m30s")
 
 
+def duration_or(default: float) -> Callable[[object], float]:
+    """Return a parser for a duration whose zero means the default, as in the files that kubeadm
+    writes; the parser raises ValueError."""
+    return lambda value: duration(value) or default
+
+
 def boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -76,6 +82,10 @@ def path(value: object) -> Path:
         return Path(given).expanduser().absolute()
     except RuntimeError as error:
         raise ValueError(f"is in the home directory of an unknown user: {given}") from error
+
+
+def optional_path(value: object) -> Path | None:
+    return None if value == "" else path(value)
 
 
 def node_name(value: object) -> str:
@@ -181,6 +191,30 @@ def shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
         else:
             return tuple(sorted(steps))
     raise ValueError("must be a list of {priority: 0, shutdownGracePeriodSeconds: 20}")
+
+
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def taints(value: object) -> tuple[tuple[str, str, str], ...]:
+    """Parse taints: ``KEY=VALUE:EFFECT`` with commas, or the list of a ``KubeletConfiguration``.
+    Return key, value and effect of each."""
+    items: list[tuple[str, str, str]] = []
+    if isinstance(value, str):
+        for part in value.split(",") if value else ():
+            pair, _, effect = part.rpartition(":")
+            key, _, text = pair.partition("=")
+            items.append((key, text, effect))
+    elif isinstance(value, list):
+        for entry in cast("list[object]", value):
+            fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            key, text, effect = (str(fields.get(name, "")) for name in ("key", "value", "effect"))
+            items.append((key, text, effect))
+    else:
+        raise ValueError("must be a list of taints")
+    if any(not key or effect not in _EFFECTS for key, _, effect in items):
+        raise ValueError(f"must be taints such as dedicated=web:NoSchedule ({', '.join(_EFFECTS)})")
+    return tuple(items)
 
 
 def cpu_set(value: object) -> str:

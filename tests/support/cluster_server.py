@@ -7,7 +7,7 @@ import base64
 import ipaddress
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -44,11 +44,11 @@ class Authority:
     def pem(self) -> bytes:
         return self._cert.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name: str, *hosts: str) -> tuple[bytes, bytes]:
+    def issue(self, name: str, *hosts: str, groups: Sequence[str] = ()) -> tuple[bytes, bytes]:
         """Return certificate and key as PEM: a server's for ``hosts``, a client's without hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = self._builder(_name(name), key).add_extension(
+        builder = self._builder(_name(name, groups), key).add_extension(
             x509.ExtendedKeyUsage([usage]), critical=False
         )
         if hosts:
@@ -60,6 +60,43 @@ class Authority:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
+
+    def issue_client(
+        self, name: str, group: str, begin: datetime | None = None, end: datetime | None = None
+    ) -> tuple[bytes, bytes]:
+        """Return certificate and key of a client in a group, as PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, group),
+                x509.NameAttribute(NameOID.COMMON_NAME, name),
+            ]
+        )
+        request = x509.CertificateSigningRequestBuilder().subject_name(subject)
+        signed = request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        now, day = datetime.now(UTC), timedelta(days=1)
+        return self.sign(signed, begin or now - day, end or now + day), key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+
+    def sign(self, request: bytes, begin: datetime, end: datetime) -> bytes:
+        """Return the certificate for a certificate signing request; both are PEM."""
+        asked = x509.load_pem_x509_csr(request)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(asked.subject)
+            .issuer_name(self._name)
+            .public_key(asked.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin)
+            .not_valid_after(end)
+        )
+        for extension in asked.extensions:
+            builder = builder.add_extension(extension.value, critical=extension.critical)
+        cert = builder.sign(self._key, hashes.SHA256())
+        return cert.public_bytes(serialization.Encoding.PEM)
 
     def _builder(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> Any:
         now, day = datetime.now(UTC), timedelta(days=1)
@@ -74,8 +111,13 @@ class Authority:
         )
 
 
-def _name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _name(name: str, groups: Sequence[str] = ()) -> x509.Name:
+    return x509.Name(
+        [
+            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups),
+            x509.NameAttribute(NameOID.COMMON_NAME, name),
+        ]
+    )
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -114,9 +114,15 @@ class KubectlAgent:
 
 @contextmanager
 def kubectl_agent(
-    base: Path, *, node: str, engine: str = "auto", strict: bool = False
+    base: Path,
+    *,
+    node: str,
+    engine: str = "auto",
+    strict: bool = False,
+    node_kubeconfig: str = "",
 ) -> Iterator[KubectlAgent]:
-    """Start an agent for an empty folder, and end it with all its containers."""
+    """Start an agent for an empty folder, and end it with all its containers. It joins the cluster
+    of ``node_kubeconfig``, if given."""
     folder, root, work = base / "pods", base / "root", base / "work"
     folder.mkdir()
     work.mkdir()
@@ -127,6 +133,8 @@ def kubectl_agent(
         "XDG_CONFIG_HOME": str(base),
         "PODTUI_KUBELET_STRICT": str(strict).lower(),
     }
+    if node_kubeconfig:
+        program += ["--node-kubeconfig", node_kubeconfig]
     started = (*program, "--static-pod-path", str(folder), "--node-name", node, "agent")
     agent = KubectlAgent(folder, root, work, environment, node, started)
     agent.launch()

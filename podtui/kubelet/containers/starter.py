@@ -227,14 +227,14 @@ class ContainerStarter:
         return await self._post_start(pod, container, started.id)
 
     async def _services_of(self, pod: Pod, sandbox_id: str) -> tuple[Service, ...]:
-        if self._services is None or self._network is None:
+        if self._services is None:
             return ()
-        # With ``strict``, static pods are those of a kubelet without an API server. A variable with
-        # an address that the pod cannot reach would only mislead its programs.
-        if self._config.strict and is_static(pod):
-            return ()
-        if not self._network.reaches_services(sandbox_id):
-            return ()
+        if self._network is not None:
+            # With ``strict``, static pods are those of a kubelet without an API server. A variable
+            # with an address that the pod cannot reach would only mislead its programs.
+            without_api = self._config.strict and is_static(pod)
+            if without_api or not self._network.reaches_services(sandbox_id):
+                return ()
         return await self._services.of(pod)
 
     async def _env_files(

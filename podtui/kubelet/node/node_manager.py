@@ -20,7 +20,7 @@ from podtui.api.names import (
     STATIC_POD_PATH,
     WOULD_EVICT,
 )
-from podtui.api.v1 import Node, NodeStatus, ObjectMeta
+from podtui.api.v1 import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
 from podtui.clock import Clock
 from podtui.errors import EngineError, NotFound, PodtuiError
 from podtui.kubelet.config import STOP_SIGNALS, KubeletConfig
@@ -220,15 +220,19 @@ class NodeManager:
 
     async def register(self) -> None:
         """Ensure that a record of the node exists; mirror pods belong to it. An existing record
-        stays unchanged until the engine has answered or failed."""
-        node = await self._nodes.get()
-        if node is not None:
-            self._node, self._status = node, node.status
-            self._publish_to_admission(node)
-            return
-        status = self._compute(())
-        self._record_changes(status)
-        await self._put(status)
+        stays unchanged until the engine has answered or failed. If the API cannot be reached,
+        `run` registers the node later."""
+        try:
+            node = await self._nodes.get()
+            if node is not None:
+                self._node, self._status = node, node.status
+                self._publish_to_admission(node)
+                return
+            status = self._compute(())
+            self._record_changes(status)
+            await self._put(status)
+        except PodtuiError as error:
+            _LOG.warning("cannot register the node: %s", error)
 
     async def watch(self) -> None:
         """Follow the changes that API clients make to the node, forever. A deleted node is
@@ -418,7 +422,14 @@ class NodeManager:
         try:
             self._node = await self._nodes.update(renewed)
         except NotFound:
+            if not self._config.register_node:
+                raise
             meta = ObjectMeta(name=self._config.node_name, uid=self.uid)
-            node = Node(apiVersion="v1", kind="Node", metadata=meta)
+            taints = tuple(
+                Taint(key=key, value=value, effect=effect)
+                for key, value, effect in self._config.register_with_taints
+            )
+            spec = NodeSpec(taints=taints)
+            node = Node(apiVersion="v1", kind="Node", metadata=meta, spec=spec)
             self._node = await self._nodes.create(renewed(node))
         self._status = status

@@ -90,7 +90,8 @@ class StatusManager:
         self._ended: set[_Key] = set()
         self._dirty: dict[_Key | str, None] = {}
         """Names of mirror records and UIDs of API pods to write."""
-        self._failed: dict[_Key | str, None] = {}
+        self._failed: dict[_Key | str, str] = {}
+        """The records whose last write failed, and the error."""
         self._changed_by_others: dict[str, float] = {}
         """When each API pod's record was first seen with a status that is not ours."""
         self._sources_ready = False
@@ -302,8 +303,8 @@ class StatusManager:
 
     async def drain(self) -> None:
         """Write the records that have changed so far, and those whose last write failed."""
-        self._dirty |= self._failed
-        self._failed.clear()
+        failed, self._failed = self._failed, {}
+        self._dirty |= dict.fromkeys(failed)
         while self._dirty:
             target = next(iter(self._dirty))
             del self._dirty[target]
@@ -313,10 +314,11 @@ class StatusManager:
                 else:
                     await self._write_mirror(target)
             except PodtuiError as error:
-                _LOG.warning("cannot write the record of %s: %s", target, error)
-                self._failed[target] = None
-            except Exception:
-                self._failed[target] = None
+                self._failed[target] = str(error)
+                if failed.get(target) != str(error):
+                    _LOG.warning("cannot write the record of %s: %s", target, error)
+            except Exception as error:
+                self._failed[target] = str(error)
                 raise
 
     async def _write_status(self, uid: str) -> None:

@@ -26,17 +26,26 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 _LONG_RUNNING: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _LONG_RUNNING_PATHS: Final = ("/exec/", "/attach/", "/portForward/", "/containerLogs/")
 """The kubelet's own."""
-_KUBELET_PATHS: Final = {
-    "attach": "proxy",
-    "configz": "configz",
-    "containerLogs": "proxy",
-    "exec": "proxy",
-    "pods": "pods",
-    "portForward": "proxy",
-    "runningpods": "pods",
-    "stats": "stats",
+_KUBELET_PATHS: Final = frozenset(
+    {"attach", "configz", "containerLogs", "exec", "pods", "portForward", "runningpods", "stats"}
+)
+"""The first parts of the kubelet's paths that the API serves as well, beside ``metrics``."""
+_PROXY: Final = "proxy"
+_NODE_SUBRESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "checkpoint": ("checkpoint",),
+    "configz": ("configz", _PROXY),
+    "flagz": ("configz",),
+    "healthz": ("healthz", _PROXY),
+    "logs": ("log",),
+    "metrics": ("metrics",),
+    "pods": ("pods", _PROXY),
+    "runningpods": ("pods", _PROXY),
+    "stats": ("stats",),
+    "statusz": ("statusz",),
 }
-"""The subresource of the node that a kubelet's path needs, by its first part."""
+"""The subresources of the node that a kubelet's path needs, by its first part: one is enough. All
+others need ``proxy``. With the feature ``KubeletFineGrainedAuthz``."""
+_KUBELET_VERBS: Final = {verb: name for verb, name in _VERBS.items() if verb != "HEAD"}
 _NAME_TERM: Final = re.compile(r"metadata\.name==?((?:\\.|[^=\\])*)")
 
 
@@ -122,11 +131,25 @@ def authorized_as(wanted: Attributes) -> tuple[Attributes, ...]:
     if wanted.resource:
         return (wanted,)
     first, _, rest = wanted.path.strip("/").partition("/")
-    subresource = _KUBELET_PATHS.get(first, "")
-    if first == "metrics" and rest and rest != "slis":
-        subresource = "metrics"
-    if not subresource:
+    if first not in _KUBELET_PATHS and not (first == "metrics" and rest and rest != "slis"):
         return (wanted,)
     verb = _VERBS.get(wanted.verb.upper(), "")
+    subresource = _NODE_SUBRESOURCES.get(first, (_PROXY,))[0]
     node = replace(wanted, verb=verb, version="v1", resource="nodes", subresource=subresource)
-    return (node, replace(node, subresource="proxy"))
+    return (node, replace(node, subresource=_PROXY))
+
+
+def kubelet_attributes(method: str, path: str, node: str) -> tuple[Attributes, ...]:
+    """Return what a user needs to be allowed for a request to the server of a node's kubelet; one
+    of several is enough."""
+    first = path.split("/")[1] if path.startswith("/") else ""
+    return tuple(
+        Attributes(
+            verb=_KUBELET_VERBS.get(method, ""),
+            version="v1",
+            resource="nodes",
+            subresource=subresource,
+            name=node,
+        )
+        for subresource in _NODE_SUBRESOURCES.get(first, (_PROXY,))
+    )

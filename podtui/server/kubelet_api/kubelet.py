@@ -28,13 +28,12 @@ class KubeletRoutes:
     def __init__(self, kubelet: KubeletEndpoints) -> None:
         self._kubelet = kubelet
 
-    def routes(self) -> list[web.RouteDef]:
+    def kubelet_routes(self) -> list[web.RouteDef]:
+        return self._health_routes("/healthz")
+
+    def api_routes(self) -> list[web.RouteDef]:
         return [
-            *(
-                web.get(f"{prefix}{path}", partial(self.health, prefix.rpartition("/")[2]))
-                for prefix in ("/healthz", "/livez", "/readyz", f"{NODE_PROXY}/healthz")
-                for path in ("", "/{check}")
-            ),
+            *self._health_routes("/livez", "/readyz", f"{NODE_PROXY}/healthz"),
             web.post(
                 f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/retry", self.retry
             ),
@@ -42,6 +41,13 @@ class KubeletRoutes:
                 f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/restart",
                 self.restart,
             ),
+        ]
+
+    def _health_routes(self, *prefixes: str) -> list[web.RouteDef]:
+        return [
+            web.get(f"{prefix}{path}", partial(self.health, prefix.rpartition("/")[2]))
+            for prefix in prefixes
+            for path in ("", "/{check}")
         ]
 
     async def health(self, name: str, request: web.Request) -> web.Response:
@@ -126,7 +132,7 @@ class FigureRoutes:
         self._figures = figures
         self._config = config
 
-    def routes(self) -> list[web.RouteDef]:
+    def kubelet_routes(self, prefix: str = "") -> list[web.RouteDef]:
         handlers = {
             "/stats/summary": self.summary,
             "/pods": self.pods,
@@ -138,11 +144,10 @@ class FigureRoutes:
             "/metrics/cadvisor": self.cadvisor,
             "/configz": self.configz,
         }
-        return [
-            web.get(f"{prefix}{path}", handler)
-            for prefix in ("", NODE_PROXY)
-            for path, handler in handlers.items()
-        ]
+        return [web.get(f"{prefix}{path}", handler) for path, handler in handlers.items()]
+
+    def routes(self) -> list[web.RouteDef]:
+        return [*self.kubelet_routes(), *self.kubelet_routes(NODE_PROXY)]
 
     async def summary(self, request: web.Request) -> web.Response:
         """With query parameter ``only_cpu_and_memory=true``, leave out everything else."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -23,6 +24,7 @@ from podtui.server.transport.socket_streams import accept_log
 from podtui.server.transport.streams import Outflow, Streams, closed_after
 from podtui.server.transport.websocket_headers import is_websocket
 
+_PATH: Final = "/containerLogs/{namespace}/{pod}/{container}"
 _POSITIVE: Final = "must be greater than 0"
 
 
@@ -40,29 +42,28 @@ class LogRequest:
 
 
 class LogRoutes:
-    def __init__(
-        self, locations: PodLocations, kubelet: KubeletEndpoints, *, clock: Clock, streams: Streams
-    ) -> None:
-        self._locations = locations
+    def __init__(self, kubelet: KubeletEndpoints, *, clock: Clock, streams: Streams) -> None:
         self._kubelet = kubelet
         self._clock = clock
         self._streams = streams
 
-    def routes(self) -> list[web.RouteDef]:
-        path = "/containerLogs/{namespace}/{pod}/{container}"
+    def kubelet_routes(self) -> list[web.RouteDef]:
+        return [web.get(_PATH, self.of_kubelet)]
+
+    def api_routes(self, locations: PodLocations) -> list[web.RouteDef]:
+        of_api = partial(self.of_api, locations)
         return [
-            web.get("/api/v1/namespaces/{namespace}/pods/{pod}/log", self.of_api),
-            web.get(path, self.of_kubelet),
-            web.get(f"{NODE_PROXY}{path}", self.of_kubelet),
+            web.get("/api/v1/namespaces/{namespace}/pods/{pod}/log", of_api),
+            web.get(f"{NODE_PROXY}{_PATH}", self.of_kubelet),
         ]
 
-    async def of_api(self, request: web.Request) -> web.StreamResponse:
-        pod = await self._locations.pod(request)
+    async def of_api(self, locations: PodLocations, request: web.Request) -> web.StreamResponse:
+        pod = await locations.pod(request)
         check_container(pod, request.query.get("container", ""))
         if not pod.spec.nodeName:
             # An unscheduled pod has no log yet.
             return web.Response(status=204)
-        self._locations.check_node(pod)
+        locations.check_node(pod)
         return await self._answer(request, websocket=is_websocket(request.headers))
 
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:

@@ -22,7 +22,7 @@ from podtui.errors import EngineError, SessionError, first_error, without_group
 from podtui.runtime.protocol import Duplex
 from podtui.server.kubelet_api.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
-from podtui.server.status import bad_request, refusals
+from podtui.server.status import StatusError, bad_request, refusals
 from podtui.server.transport.sockets import Socket, Sockets, require_upgrade
 from podtui.server.transport.spdy_upgrade import STREAMS_SECONDS, SpdySocket
 from podtui.wire import channels
@@ -40,24 +40,28 @@ _PIECE: Final = 32 * 1024
 
 
 class PortForwardRoutes:
-    def __init__(self, pods: SessionEndpoints, sockets: Sockets, locations: PodLocations) -> None:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
         self._pods = pods
-        self._locations = locations
         self._sockets = sockets
 
-    def routes(self) -> list[web.RouteDef]:
-        api_path = "/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
-        kubelet_path = "/portForward/{namespace}/{pod}"
-        through_api = self._locations.checked(self.forward, container=False)
+    def kubelet_routes(self) -> list[web.RouteDef]:
         return [
-            route(path, handler)
-            for path, handler in ((api_path, through_api), (kubelet_path, self.forward))
+            route(f"/portForward/{{namespace}}/{{pod}}{uid}", self.forward)
+            for uid in ("", "/{uid}")
             for route in (web.get, web.post)
         ]
 
+    def api_routes(self, locations: PodLocations) -> list[web.RouteDef]:
+        path = "/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
+        handler = locations.checked(self.forward, container=False)
+        return [route(path, handler) for route in (web.get, web.post)]
+
     async def forward(self, request: web.Request) -> web.StreamResponse:
+        match = request.match_info
         with refusals():
-            pod = self._pods.find(request.match_info["namespace"], request.match_info["pod"])
+            pod = self._pods.find(match["namespace"], match["pod"])
+        if match.get("uid", pod.metadata.uid) != pod.metadata.uid:
+            raise StatusError(404, "pod not found")
         if pod.status.phase != "Running":
             raise bad_request(
                 "unable to forward port because pod is not running."

@@ -16,12 +16,12 @@ import msgspec
 from aiohttp import web
 
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
-from podtui.errors import EngineError, first_error
+from podtui.errors import EngineError, SessionError, first_error
 from podtui.runtime.protocol import ProcessSession
 from podtui.server.kubelet_api.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.resources.query import flag
-from podtui.server.status import bad_request, entered, refusals
+from podtui.server.status import StatusError, bad_request, entered, refusals
 from podtui.server.transport.sockets import Socket, Sockets, require_upgrade
 from podtui.server.transport.spdy_upgrade import STREAMS_SECONDS, SpdySocket
 from podtui.server.transport.streams import closed_after
@@ -40,26 +40,36 @@ PROTOCOLS: Final = (
     channels.NONE,
 )
 SPDY_PROTOCOLS: Final = (channels.V4, channels.V3, channels.V2, channels.V1)
+KUBELET_TARGETS: Final = (
+    "{namespace}/{pod}/{container}",
+    "{namespace}/{pod}/{uid}/{container}",
+)
+"""What follows the first part of a kubelet's path."""
+MOST_RUN_OUTPUT: Final = 16 * 1024 * 1024
+"""The bytes of each output of a command that ``/run`` answers with: containerd's limit."""
 _CHANNELS: Final = {"stdout": channels.STDOUT, "stderr": channels.STDERR}
 _SIZE_LIMIT: Final = 1 << 16
 
 
 class RemoteCommandRoutes:
-    def __init__(self, pods: SessionEndpoints, sockets: Sockets, locations: PodLocations) -> None:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
         self._pods = pods
-        self._locations = locations
         self._sockets = sockets
 
-    def routes(self) -> list[web.RouteDef]:
-        api = "/api/v1/namespaces/{namespace}/pods/{pod}"
-        target = "{namespace}/{pod}/{container}"
+    def kubelet_routes(self) -> list[web.RouteDef]:
         return [
-            route(path, handler)
-            for path, handler in (
-                (f"{api}/exec", self._locations.checked(self.exec, container=True)),
-                (f"/exec/{target}", self.exec),
-                (f"{api}/attach", self._locations.checked(self.attach, container=True)),
-                (f"/attach/{target}", self.attach),
+            route(f"/{name}/{target}", handler)
+            for name, handler in (("exec", self.exec), ("attach", self.attach))
+            for target in KUBELET_TARGETS
+            for route in (web.get, web.post)
+        ]
+
+    def api_routes(self, locations: PodLocations) -> list[web.RouteDef]:
+        return [
+            route(f"/api/v1/namespaces/{{namespace}}/pods/{{pod}}/{name}", handler)
+            for name, handler in (
+                ("exec", locations.checked(self.exec, container=True)),
+                ("attach", locations.checked(self.attach, container=True)),
             )
             for route in (web.get, web.post)
         ]
@@ -81,11 +91,31 @@ class RemoteCommandRoutes:
         session = self._pods.attach(pod, container, stdin=wanted.stdin)
         return await self._run_session(request, wanted, session, ATTACH_FAILED)
 
+    async def run(self, request: web.Request) -> web.Response:
+        """Run a command without input, and answer with its output: the kubelet's ``/run``."""
+        pod, container = await self._target(request)
+        command = request.query.get("cmd", "").split(" ")
+        output = {"stdout": bytearray(), "stderr": bytearray()}
+        session = self._pods.exec(pod, container, command, stdin=False, tty=False)
+        with refusals():
+            async with session as process, closed_after(process.output()) as pieces:
+                async for stream, data in pieces:
+                    kept = output[stream]
+                    kept += data[: MOST_RUN_OUTPUT - len(kept)]
+                code = await process.exit_code()
+        if code:
+            text = output["stderr"].decode(errors="replace")
+            raise StatusError(500, f"command '{' '.join(command)}' exited with {code}: {text}")
+        headers = {"Content-Type": "application/json"}  # As a kubelet, whatever the output is.
+        return web.Response(body=bytes(output["stdout"] + output["stderr"]), headers=headers)
+
     async def _target(self, request: web.Request) -> tuple[Pod, str]:
         match = request.match_info
         with refusals():
             pod = self._pods.find(match["namespace"], match["pod"])
             requested = match.get("container") or request.query.get("container", "")
+            if match.get("uid", pod.metadata.uid) != pod.metadata.uid:
+                raise SessionError(500, f'container not found ("{requested}")')
             return pod, await self._pods.container(pod, requested)
 
     async def _run_session(

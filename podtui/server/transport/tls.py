@@ -1,4 +1,4 @@
-"""Serve the API on TCP with TLS, beside the unix socket.
+"""Serve on TCP with TLS: the API, beside its unix socket, and the kubelet server.
 
 Connections are accepted here and not by asyncio's server, so that those in a TLS handshake count,
 too. A port in use and a certificate that cannot be renewed never stop the agent: both are reported
@@ -17,7 +17,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 from aiohttp import web
 
@@ -34,6 +34,18 @@ _RETRY_SECONDS: Final = 5.0
 _ACCEPT_RETRY_SECONDS: Final = 1.0
 _RENEWAL_CHECK: Final = timedelta(minutes=1)
 """Between checks without connections, and between attempts that fail."""
+
+
+class Certificate(Protocol):
+    """The certificate that a server presents."""
+
+    async def context(self) -> ssl.SSLContext:
+        """Return the context of a new connection. Raises `PodtuiError`."""
+        ...
+
+    async def renew_if_due(self) -> None:
+        """Make the next `context` a valid one. Errors are logged."""
+        ...
 
 
 class ServerCertificate:
@@ -71,11 +83,6 @@ class ServerCertificate:
                 )
                 self._context = tls_context(self._pki.server_path)
             return self._context
-
-    async def keep_valid(self) -> NoReturn:
-        while True:
-            await self._clock.sleep(_RENEWAL_CHECK.total_seconds())
-            await self.renew_if_due()
 
     async def renew_if_due(self) -> None:
         """Renew the certificates if the wall clock is outside of their time, and publish a new
@@ -116,7 +123,7 @@ class TlsAcceptor:
     def __init__(
         self,
         server: web.Server,
-        certificate: ServerCertificate,
+        certificate: Certificate,
         *,
         name: str,
         clock: Clock,
@@ -133,15 +140,14 @@ class TlsAcceptor:
         self._handshakes = 0
 
     async def run(self, listener: socket.socket) -> NoReturn:
-        """The caller closes the listener, and the connections of the server."""
-        context = await self._certificate.context()
+        """The caller closes the listener, and the connections of the server. Raises
+        `PodtuiError`."""
+        await self._certificate.context()
         async with asyncio.TaskGroup() as group:
-            await self._accept(listener, context, group)
+            await self._accept(listener, group)
         raise AssertionError("unreachable")
 
-    async def _accept(
-        self, listener: socket.socket, context: ssl.SSLContext, group: asyncio.TaskGroup
-    ) -> None:
+    async def _accept(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
         reported = ""
         while True:
@@ -160,16 +166,16 @@ class TlsAcceptor:
                 connection.close()
                 continue
             self._handshakes += 1
-            group.create_task(self._handshake(connection, context))
+            group.create_task(self._handshake(connection))
 
-    async def _handshake(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+    async def _handshake(self, connection: socket.socket) -> None:
         """Start TLS on a connection; the server has it afterwards."""
         try:
             await self._certificate.renew_if_due()
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._server,
                 connection,
-                ssl=context,
+                ssl=await self._certificate.context(),
                 ssl_handshake_timeout=self._handshake_seconds,
             )
         except OSError as error:
@@ -182,15 +188,18 @@ class TlsAcceptor:
 
 
 class TlsServer:
-    """Serves a runner's application at an access point until it is cancelled."""
+    """Serves a runner's application at an access point until it is cancelled. ``name`` is that of
+    the server in the log; ``warning`` says what other machines can do if they reach it."""
 
     def __init__(
         self,
         runner: web.AppRunner,
-        certificate: ServerCertificate,
+        certificate: Certificate,
         point: AccessPoint,
         *,
         clock: Clock,
+        name: str = "the API",
+        warning: str = "its token gives control of this one",
         most_connections: int = MOST_CONNECTIONS,
         handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
@@ -198,6 +207,8 @@ class TlsServer:
         self._certificate = certificate
         self._point = point
         self._clock = clock
+        self._name = name
+        self._warning = warning
         self._most_connections = most_connections
         self._handshake_seconds = handshake_seconds
         self.listening = asyncio.Event()
@@ -223,21 +234,27 @@ class TlsServer:
             log.info("serving %s", self._point.url)
             self.listening.set()
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._certificate.keep_valid(), name="certificate renewal")
+                group.create_task(self._keep_valid(), name="certificate renewal")
                 await acceptor.run(listener)
         finally:
             listener.close()
         raise AssertionError("unreachable")
 
+    async def _keep_valid(self) -> NoReturn:
+        while True:
+            await self._clock.sleep(_RENEWAL_CHECK.total_seconds())
+            await self._certificate.renew_if_due()
+
     async def _listener(self) -> socket.socket:
         """Return the listening socket. Retries while the port is in use or the address is not
         there yet."""
         address, port = self._point.address, self._point.port
-        if not ipaddress.ip_address(address).is_loopback:
+        if self._warning and not ipaddress.ip_address(address).is_loopback:
             log.warning(
-                "the API listens on %s: other machines can reach it, and its token gives control of"
-                " this one",
+                "%s listens on %s: other machines can reach it, and %s",
+                self._name,
                 address,
+                self._warning,
             )
         reported = ""
         while True:
@@ -247,8 +264,9 @@ class TlsServer:
                 reason = "the port is in use" if error.errno == errno.EADDRINUSE else str(error)
                 if reason != reported:
                     log.warning(
-                        "cannot serve the API on %s port %d: %s; pods and podtui's own screen do"
+                        "cannot serve %s on %s port %d: %s; pods and podtui's own screen do"
                         " not need it. Retrying every %.0f s",
+                        self._name,
                         address,
                         port,
                         reason,
@@ -258,10 +276,12 @@ class TlsServer:
             await self._clock.sleep(_RETRY_SECONDS)
 
 
-def tls_context(path: Path) -> ssl.SSLContext:
-    """Return the server's context for a file with key and certificate."""
+def tls_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
+    """Return the server's context for a file with the certificate, and the key if that has no file
+    of its own. Raises OSError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(path)
+    # With an empty password, the library does not prompt for one on the terminal.
+    context.load_cert_chain(certificate, key, password="")
     return context

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
 from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.names import CLUSTER, CLUSTER_PROBLEM
 from podtui.api.v1 import Node
 from podtui.text.terminal_text import plural
 from podtui.tui.model.model import LinkState, Model
@@ -267,6 +268,7 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
 
     if node is not None:
         add("node", clean(node.metadata.name))
+        add_cluster(node, add)
     if info is not None:
         add("engine", clean(info.containerRuntimeVersion.replace("://", " ")))
     if model.link is LinkState.CONNECTED:
@@ -279,6 +281,16 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
         room = width - line_width(spans) - 3
         add("folder", clean(folder) if labels else from_end(clean(folder), max(8, room)))
     return tuple(spans)
+
+
+def add_cluster(node: Node, add: Callable[[str, str, str], None]) -> None:
+    """Add the cluster that the node belongs to, or why its API server does not answer."""
+    annotations = node.metadata.annotations
+    problem = clean(annotations.get(CLUSTER_PROBLEM, ""))
+    if problem:
+        add("cluster", sized(f"lost: {problem}", 48).rstrip(), "error")
+    elif CLUSTER in annotations:
+        add("cluster", clean(annotations[CLUSTER]).removeprefix("https://"), "good")
 
 
 def from_end(text: str, width: int) -> str:

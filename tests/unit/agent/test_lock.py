@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from podtui.agent.lock import (
@@ -102,3 +103,13 @@ def test_settings_of_a_stopped_agent_are_kept(tmp_path: Path) -> None:
     for text in ('{"engine": "auto"}', "[]", "{", '{"engine": 1, "nodeName": "n", "x": ""}'):
         path.write_text(text)
         assert last_settings(path) is None
+
+
+def test_the_last_settings_name_the_cluster_of_a_node(tmp_path: Path) -> None:
+    path = tmp_path / "podtui.lock"
+    lock = AgentLock(path)
+    lock.acquire(msgspec.structs.replace(record(), nodeKubeconfig="/etc/kubelet.conf"))
+    lock.release()
+    last = last_settings(path)
+    assert last is not None
+    assert last.nodeKubeconfig == "/etc/kubelet.conf"

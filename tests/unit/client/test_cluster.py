@@ -116,6 +116,43 @@ async def test_a_token_file_is_reread_after_a_refusal(
     assert await client.version() == "v1.36.0+podtui-0.0.test"
 
 
+async def test_a_replaced_client_certificate_is_presented(
+    make: Make, fake_cluster: FakeCluster
+) -> None:
+    class Later(SystemClock):
+        ahead = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() + self.ahead
+
+    clock, file = Later(), fake_cluster.folder / "client.pem"
+
+    def replace(name: str) -> None:
+        file.write_bytes(b"".join(fake_cluster.authority.issue(name)))
+
+    replace("anne")
+    given = {"client-certificate": "client.pem", "client-key": "client.pem"}
+    client = make(given, clock=clock)
+    await client.version()
+    replace("bert")
+    await client.version()
+    clock.ahead += 100.0
+    await client.version()
+    assert [user for _, _, user in fake_cluster.rules.requests] == ["anne", "anne", "bert"]
+    file.unlink()
+    clock.ahead += 100.0
+    await client.version()
+    # A refused certificate is read again at once.
+    replace("carl")
+    fake_cluster.rules.refusals = [(401, None)]
+    await client.version()
+    assert [user for _, _, user in fake_cluster.rules.requests][3:] == ["bert", "bert", "carl"]
+    fake_cluster.rules.refusals = [(401, None)]
+    with pytest.raises(ApiError):
+        await client.version()
+    assert len(fake_cluster.rules.requests) == 7
+
+
 async def test_a_temporarily_missing_token_file_keeps_the_connection(
     make: Make, fake_cluster: FakeCluster
 ) -> None:

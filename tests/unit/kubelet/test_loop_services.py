@@ -49,9 +49,15 @@ async def test_containers_have_the_services_of_their_namespace_and_the_api() -> 
     assert hosts == {"KUBERNETES_SERVICE_HOST", "DB_SERVICE_HOST"}
 
 
-@pytest.mark.parametrize("network", [None, Network(broken=True)], ids=["none", "unavailable"])
-async def test_a_pod_that_reaches_no_service_has_no_variables(network: Network | None) -> None:
-    assert await variables(network) == {}
+async def test_a_pod_that_reaches_no_service_has_no_variables() -> None:
+    assert await variables(Network(broken=True)) == {}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_variables_do_not_depend_on_the_network_if_others_lead_to_services(
+    strict: bool,
+) -> None:
+    assert "KUBERNETES_SERVICE_HOST" in await variables(None, strict=strict)
 
 
 async def test_static_pods_of_a_strict_kubelet_have_none() -> None:

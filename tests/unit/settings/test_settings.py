@@ -14,6 +14,7 @@ from podtui.settings import (
     environment_name,
     parse_duration,
     resolve,
+    values,
 )
 from podtui.settings.values import simulated_engine
 
@@ -84,6 +85,45 @@ def test_a_kubelet_configuration_file_works(tmp_path: Path) -> None:
     assert settings.shutdownGracePeriodByPodPriority == ((0, 20), (100, 10))
 
 
+def test_the_kubelet_server_of_a_file_that_kubeadm_wrote(tmp_path: Path) -> None:
+    config = tmp_path / "kubelet.yaml"
+    config.write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\n"
+        "kind: KubeletConfiguration\n"
+        "address: 127.0.0.2\n"
+        "port: 10260\n"
+        "authentication:\n"
+        "  anonymous: {enabled: false}\n"
+        "  webhook: {cacheTTL: 0s, enabled: true}\n"
+        "  x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}\n"
+        "authorization:\n"
+        "  mode: Webhook\n"
+        "  webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 1m}\n"
+        "tlsCertFile: ''\n"
+    )
+    resolved = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path)
+    settings = resolved.settings
+    assert (settings.kubeletAddress, settings.kubeletPort) == ("127.0.0.2", 10260)
+    assert settings.clientCAFile == Path("/etc/kubernetes/pki/ca.crt")
+    assert settings.tlsCertFile is None
+    # Zero means the default.
+    assert settings.authenticationTokenWebhookCacheTTL == 120.0
+    assert settings.authorizationWebhookCacheAuthorizedTTL == 300.0
+    assert settings.authorizationWebhookCacheUnauthorizedTTL == 60.0
+    assert len(resolved.ignored) == 2
+    config.write_text(
+        "authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}\n"
+        "authorization: {mode: AlwaysAllow}\n"
+    )
+    settings = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path).settings
+    assert settings.anonymousAuth
+    assert not settings.authenticationTokenWebhook
+    assert settings.authorizationMode == "AlwaysAllow"
+    config.write_text("authorization: {mode: Never}\n")
+    with pytest.raises(SettingsError, match="must be one of Webhook, AlwaysAllow"):
+        resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
@@ -116,6 +156,7 @@ def test_a_kubelet_configuration_file_works(tmp_path: Path) -> None:
         ("imageMaximumGCAge: 1m\n", ":1:1", "greater than imageMinimumGCAge"),
         ("maxParallelImagePulls: 2\n", ":1:1", "unless serializeImagePulls is set to false"),
         ("registryPullQPS: -1\n", ":1:1", "negative"),
+        ("bootstrapKubeconfig: /b\n", ":1:1", "requires nodeKubeconfig"),
         ("shutdownGracePeriod: 500ms\n", ":1:1", ">= 1 sec"),
         ("shutdownGracePeriodCriticalPods: 5s\n", ":1:1", "must be <= shutdownGracePeriod"),
         (
@@ -188,3 +229,17 @@ def test_environment_names() -> None:
     assert environment_name("maxPods") == "PODTUI_MAX_PODS"
     assert environment_name("staticPodPath") == "PODTUI_STATIC_POD_PATH"
     assert environment_name("cpuCFSQuotaPeriod") == "PODTUI_CPU_CFS_QUOTA_PERIOD"
+
+
+def test_taints_are_read_from_a_flag_or_a_list() -> None:
+    parsed = (("dedicated", "web", "NoSchedule"), ("new", "", "NoExecute"))
+    assert values.taints("dedicated=web:NoSchedule,new:NoExecute") == parsed
+    listed = [
+        {"key": "dedicated", "value": "web", "effect": "NoSchedule"},
+        {"key": "new", "effect": "NoExecute"},
+    ]
+    assert values.taints(listed) == parsed
+    assert values.taints("") == ()
+    for wrong in ("dedicated=web", "=web:NoSchedule", "a:Never", 3, ["a"]):
+        with pytest.raises(ValueError, match="taints"):
+            values.taints(wrong)

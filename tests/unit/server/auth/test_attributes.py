@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from podtui.server.auth.attributes import Attributes, authorized_as, parse_attributes
+from podtui.server.auth.attributes import (
+    Attributes,
+    authorized_as,
+    kubelet_attributes,
+    parse_attributes,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +87,39 @@ def _shown(wanted: Attributes) -> str:
         return f"{wanted.verb} {wanted.path}"
     subresource = f"/{wanted.subresource}" if wanted.subresource else ""
     return f"{wanted.verb} {wanted.resource}{subresource}"
+
+
+@pytest.mark.parametrize(
+    ("request_line", "needed"),
+    [
+        ("GET /healthz", "get healthz proxy"),
+        ("GET /healthz/ping", "get healthz proxy"),
+        ("GET /pods", "get pods proxy"),
+        ("GET /pods/x", "get pods proxy"),
+        ("GET /runningpods/", "get pods proxy"),
+        ("GET /configz", "get configz proxy"),
+        ("GET /flagz", "get configz"),
+        ("GET /statusz", "get statusz"),
+        ("GET /stats/summary", "get stats"),
+        ("GET /metrics", "get metrics"),
+        ("GET /metrics/slis", "get metrics"),
+        ("GET /logs/syslog", "get log"),
+        ("POST /checkpoint/a/b/c", "create checkpoint"),
+        ("GET /exec/a/b/c", "get proxy"),
+        ("POST /run/a/b/c", "create proxy"),
+        ("PUT /debug/flags/v", "update proxy"),
+        ("PATCH /x", "patch proxy"),
+        ("DELETE /x", "delete proxy"),
+        ("HEAD /pods", " pods proxy"),
+        ("GET /podsx", "get proxy"),
+        ("GET //pods", "get proxy"),
+        ("OPTIONS *", " proxy"),
+    ],
+)
+def test_what_a_kubelet_asks_the_api_server(request_line: str, needed: str) -> None:
+    method, _, path = request_line.partition(" ")
+    verb, *subresources = needed.split(" ")
+    assert kubelet_attributes(method, path, "n1") == tuple(
+        Attributes(verb=verb, version="v1", resource="nodes", subresource=subresource, name="n1")
+        for subresource in subresources
+    )

@@ -7,13 +7,14 @@ from msgspec import structs
 from tui_records import line_text
 from tui_scene import ended, node, pod, status, waiting
 
+from podtui.api.names import CLUSTER, CLUSTER_PROBLEM
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.model.model import Model
 from podtui.tui.model.usage import Usage
-from podtui.tui.views.header import Amounts, Detail, header, meters
+from podtui.tui.views.header import Amounts, Detail, header, meters, status_line
 from podtui.tui.views.node.allocation import gauges
-from podtui.tui.views.node.overview import node_lines
+from podtui.tui.views.node.overview import machine_lines, node_lines
 from podtui.tui.views.pod_status import Family
 from podtui.tui.views.pods.rows import Totals, pod_row, requests_and_limits
 from podtui.tui.widgets.cells import line_width
@@ -138,3 +139,24 @@ def test_terminated_pods_use_no_resources() -> None:
     totals.put(done, pod_row(done, None, now=0.0), requests_and_limits(done))
     assert totals.cpu == 0
     assert totals.counts[Family.COMPLETED] == 1
+
+
+def member(**annotations: str) -> Node:
+    item = node()
+    return structs.replace(item, metadata=structs.replace(item.metadata, annotations=annotations))
+
+
+def bottom_line(item: Node) -> str:
+    model = Model()
+    model.fold(Node, Synced((item,)))
+    return line_text(status_line(model, "", "/m", 120, simulated=False))
+
+
+def test_the_status_line_names_the_cluster_of_a_node_and_why_it_is_lost() -> None:
+    url = {CLUSTER: "https://10.0.0.1:6443"}
+    assert "cluster 10.0.0.1:6443 ·" in bottom_line(member(**url))
+    lost = bottom_line(member(**url, **{CLUSTER_PROBLEM: "connection refused"}))
+    assert "cluster lost: connection refused ·" in lost
+    assert "cluster" not in bottom_line(node())
+    text = "\n".join(map(line_text, machine_lines(member(**url), 80)))
+    assert "Cluster    https://10.0.0.1:6443" in text

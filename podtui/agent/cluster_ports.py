@@ -1,0 +1,728 @@
+"""The kubelet's ports to the API server of a cluster.
+
+The agent's records hold a copy of what this node is about: the pods that are bound to it, the node,
+and the events of its kubelet. The agent's own API serves the copy, so that the screen and ``podtui
+status`` work while the API server is away. What the kubelet writes is in the copy at once, and then
+goes to the API server. Its answer, and a watch, replace the copy.
+
+Pods, the node, Services and RuntimeClasses are followed by one watch each. ConfigMaps and Secrets
+are followed one by one, and only those of pods on this node: the node authorizer permits no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar, cast
+
+from msgspec import structs
+
+from podtui.agent.status_patch import status_patch
+from podtui.api.names import (
+    CLUSTER,
+    CLUSTER_PROBLEM,
+    KILLS,
+    LACKS,
+    PULL_PROGRESS,
+    STATIC_POD_PATH,
+    WOULD_FIT,
+)
+from podtui.api.objects import Object
+from podtui.api.pods import is_mirror
+from podtui.api.times import parse_time, rfc3339_micros
+from podtui.api.v1 import (
+    ConfigMap,
+    Event,
+    Lease,
+    LeaseSpec,
+    Node,
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodStatus,
+    RuntimeClass,
+    Secret,
+    Service,
+    ServiceAccount,
+    Struct,
+)
+from podtui.client.api_client import ApiClient
+from podtui.client.cache import Cache
+from podtui.client.decoding import decode_response
+from podtui.client.protocol import Changed, Delta, Lost, Synced
+from podtui.clock import Clock
+from podtui.errors import AlreadyExists, ApiError, NotFound, PodtuiError
+from podtui.kubelet.ports import PodChanges, Ports, Token, TokenRequest
+from podtui.manifest.objects import DocumentKind, ObjectKey, references
+from podtui.store.protocol import Records
+
+_LOG = logging.getLogger(__name__)
+LEASES: Final = "kube-node-lease"
+API_SERVICE: Final = ("default", "kubernetes")
+LISTED_SECONDS: Final = 10.0
+"""The time that a caller waits for the first list of a kind."""
+EVENT_TRIES: Final = 12
+EVENT_RETRY_SECONDS: Final = 10.0
+EVENT_QUEUE: Final = 1000
+"""client-go's recorder: after these tries, and beyond this number, events are dropped."""
+CLAIM_SECONDS: Final = 5.0
+"""Between two reads of a claim that is not bound: nodes may not watch claims."""
+_LOCAL: Final = (KILLS, LACKS, PULL_PROGRESS, WOULD_FIT)
+"""Annotations of mirror pods that exist only in the copy: a node may not write them."""
+_UNREAD_SERVICES: Final = "services have not yet been read at least once, cannot construct envvars"
+T = TypeVar("T", bound=Object)
+
+
+class ClusterApi:
+    """What all ports share: the client, the followed objects and the copy. The client has
+    credentials as soon as ``authenticated`` is set."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        copy: Records,
+        clock: Clock,
+        node_name: str,
+        authenticated: asyncio.Event | None = None,
+    ) -> None:
+        self._authenticated = authenticated
+        self.client = client
+        self.copy = copy
+        self.clock = clock
+        self.node_name = node_name
+        self.cache = Cache()
+        for kind in (Pod, Node, Service, RuntimeClass):
+            self.cache.add_kind(kind)
+        self.problem = ""
+        """Why the API server does not answer; empty if it does."""
+        self.on_problem: Callable[[], None] = lambda: None
+        """Called when ``problem`` has changed."""
+
+    async def follow(self, kind: type[T]) -> AsyncGenerator[Delta]:
+        """Follow the objects of a kind that belong to this node."""
+        fields: dict[type[Object], str] = {
+            Pod: f"spec.nodeName={self.node_name}",
+            Node: f"metadata.name={self.node_name}",
+        }
+        async for delta in self.client.follow(kind, fields=fields.get(kind, "")):
+            problem = delta.reason if isinstance(delta, Lost) else ""
+            if kind is Pod and problem != self.problem:
+                self.problem = problem
+                self.on_problem()
+            yield delta
+
+    async def run(self) -> None:
+        """Follow all kinds, as soon as there are credentials. Runs forever."""
+        if self._authenticated is not None:
+            await self._authenticated.wait()
+        await self.cache.run(self)
+
+    async def listed(self, kind: type[Object], error: str) -> None:
+        """Wait for the first list of a kind. Raises `PodtuiError` with ``error`` after
+        `LISTED_SECONDS`."""
+        try:
+            async with asyncio.timeout(LISTED_SECONDS):
+                await self.cache.listed((kind,))
+        except TimeoutError:
+            raise PodtuiError(error) from None
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """Ask the API server for an object."""
+        try:
+            return await self.client.get(kind, namespace, name)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+
+@contextmanager
+def missing_as_not_found() -> Any:
+    """Raise `NotFound` for an object that does not exist, or has another UID."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code in (404, 409):
+            raise NotFound(str(error)) from error
+        raise
+
+
+def cluster_ports(api: ClusterApi) -> ClusterPorts:
+    documents = ClusterDocuments(api)
+    pods, events = ClusterPods(api, documents), ClusterEvents(api)
+    return ClusterPorts(
+        ports=Ports(
+            pods=pods,
+            events=events,
+            node=ClusterNode(api),
+            documents=documents,
+            runtime_classes=ClusterRuntimeClasses(api),
+            tokens=ClusterTokens(api),
+            claims=ClusterClaims(api),
+            services=ClusterServices(api),
+        ),
+        jobs={
+            "objects of the cluster": api.run,
+            "copy of the pods": pods.run,
+            "events for the cluster": events.run,
+            "documents of the cluster": documents.run,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPorts:
+    """``jobs`` run as long as the kubelet does."""
+
+    ports: Ports
+    jobs: Mapping[str, Callable[[], Awaitable[object]]]
+
+
+class ClusterPods:
+    """``documents`` follows the ConfigMaps and Secrets of the pods."""
+
+    def __init__(self, api: ClusterApi, documents: ClusterDocuments) -> None:
+        self._api = api
+        self._documents = documents
+        self._unsent: dict[str, PodStatus] = {}
+        """The statuses that are not yet written, by UID."""
+        self._local: dict[str, dict[str, str]] = {}
+        """The annotations of mirror pods that exist only in the copy, by UID."""
+        self._changed: dict[str, Pod | None] = {}
+        self._wake = asyncio.Event()
+        self._to_copy: dict[tuple[str, str], None] = {}
+        self._copy_wake = asyncio.Event()
+        api.cache.observe(Pod, self._on_change)
+
+    def _on_change(self, before: Object | None, after: Object | None) -> None:
+        pod = cast("Pod | None", after)
+        meta = cast("Pod", after or before).metadata
+        if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
+            uid = before.metadata.uid
+            self._changed[uid] = None
+            self._unsent.pop(uid, None)
+            self._local.pop(uid, None)
+        if pod is not None:
+            self._changed[pod.metadata.uid] = pod
+        self._wake.set()
+        self._copy_soon((meta.namespace, meta.name))
+
+    # --- the copy
+
+    def _copy_soon(self, key: tuple[str, str]) -> None:
+        self._to_copy[key] = None
+        self._copy_wake.set()
+
+    async def run(self) -> None:
+        """Keep the copy up to date. Runs forever."""
+        await self._api.cache.listed((Pod,))
+        listed = {_key(pod) for pod in self._api.cache.list(Pod)}
+        for item in (await self._api.copy.list("pods")).items:
+            if _key(item) not in listed and item.metadata.uid not in self._unsent:
+                await self._api.copy.delete("pods", *_key(item))
+        while True:
+            await self._copy_wake.wait()
+            self._copy_wake.clear()
+            while self._to_copy:
+                key = next(iter(self._to_copy))
+                del self._to_copy[key]
+                await self._copy(key)
+
+    async def _copy(self, key: tuple[str, str]) -> None:
+        pod = self._api.cache.get(Pod, *key)
+        if pod is None:
+            await self._api.copy.delete("pods", *key)
+            return
+        meta = pod.metadata
+        local = self._local.get(meta.uid)
+        if local:
+            meta = structs.replace(meta, annotations={**meta.annotations, **local})
+        status = self._unsent.get(meta.uid, pod.status)
+        await self._api.copy.put("pods", structs.replace(pod, metadata=meta, status=status))
+
+    # --- reading
+
+    async def changes(self) -> AsyncIterator[PodChanges]:
+        await self._api.cache.listed((Pod,))
+        self._changed.clear()
+        pods = {pod.metadata.uid: pod for pod in self._api.cache.list(Pod)}
+        while True:
+            self._documents.follow_those_of(self._api.cache.list(Pod))
+            yield PodChanges(pods, complete=True)
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                changed, self._changed = self._changed, {}
+                if changed:
+                    self._documents.follow_those_of(self._api.cache.list(Pod))
+                    yield PodChanges(changed)
+
+    async def list(self) -> tuple[Pod, ...]:
+        """Return the copy, which is there before the API server answers."""
+        items = (await self._api.copy.list("pods")).items
+        return tuple(item for item in items if isinstance(item, Pod))
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        if not self._api.problem:
+            # Before the first list, an existing mirror pod would be created again.
+            await self._api.listed(Pod, "the pods of the cluster are not known yet")
+        return self._api.cache.get(Pod, namespace, name)
+
+    # --- writing
+
+    async def create(self, pod: Pod) -> Pod:
+        await self._api.copy.put("pods", pod)
+        meta = pod.metadata
+        owner = next((ref for ref in meta.ownerReferences if ref.kind == "Node"), None)
+        if owner is not None and not owner.uid:
+            raise PodtuiError(f'node "{self._api.node_name}" is not registered yet')
+        annotations = {key: text for key, text in meta.annotations.items() if key not in _LOCAL}
+        sent = ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            labels=meta.labels,
+            annotations=annotations,
+            ownerReferences=meta.ownerReferences,
+        )
+        try:
+            new = structs.replace(pod, metadata=sent, status=PodStatus())
+            created = await self._api.client.create(Pod, new)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                raise AlreadyExists(str(error)) from error
+            raise
+        self._api.cache.put(created)
+        return await self.update(created, lambda stored: _with_state_of(stored, pod))
+
+    async def update(self, pod: Pod, change: Callable[[Pod], Pod]) -> Pod:
+        meta = pod.metadata
+        stored = self._api.cache.get(Pod, meta.namespace, meta.name)
+        if stored is None or stored.metadata.uid != meta.uid:
+            raise NotFound(f'pods "{meta.name}" not found')
+        new = change(stored)
+        local = {key: new.metadata.annotations[key] for key in _LOCAL
+                 if key in new.metadata.annotations} if is_mirror(stored) else {}  # fmt: skip
+        patch = status_patch(stored.status, new.status)
+        if local != self._local.get(meta.uid, {}) or patch:
+            self._local[meta.uid], self._unsent[meta.uid] = local, new.status
+            await self._copy(_key(stored))
+        if patch:
+            body = {"metadata": {"uid": meta.uid}, "status": patch}
+            with missing_as_not_found():
+                stored = await self._api.client.patch(
+                    Pod, meta.namespace, meta.name, body, subresource="status"
+                )
+            self._api.cache.put(stored)
+        self._unsent.pop(meta.uid, None)
+        await self._copy(_key(stored))
+        return stored
+
+    async def delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        if not meta.finalizers:
+            await self._api.copy.delete("pods", meta.namespace, meta.name)
+        try:
+            with missing_as_not_found():
+                await self._api.client.delete(
+                    Pod, meta.namespace, meta.name, uid=meta.uid, grace_seconds=0
+                )
+        except NotFound:
+            # It is gone: the watch removes it.
+            return
+        if not meta.finalizers:
+            self._api.cache.remove(pod)
+
+
+def _with_state_of(stored: Pod, pod: Pod) -> Pod:
+    annotations = {**stored.metadata.annotations, **pod.metadata.annotations}
+    meta = structs.replace(stored.metadata, annotations=annotations)
+    return structs.replace(stored, metadata=meta, status=pod.status)
+
+
+def _key(item: Object) -> tuple[str, str]:
+    return item.metadata.namespace, item.metadata.name
+
+
+class ClusterEvents:
+    """Events wait in a queue for the API server, as in client-go: a failed write is tried again
+    `EVENT_TRIES` times."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._queue: deque[Event] = deque()
+        self._sent: dict[tuple[str, str], None] = {}
+        self._wake = asyncio.Event()
+
+    async def put(self, event: Event) -> None:
+        await self._api.copy.put("events", event)
+        if len(self._queue) >= EVENT_QUEUE:
+            _LOG.warning("the queue of events is full: %s is dropped", event.metadata.name)
+            return
+        self._queue.append(event)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write the events to the API server. Runs forever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                await self._write(self._queue.popleft())
+
+    async def _write(self, event: Event) -> None:
+        for attempt in range(1, EVENT_TRIES + 1):
+            try:
+                await self._send(event)
+            except ApiError as error:
+                _LOG.warning("cannot write event %s: %s", event.metadata.name, error)
+                return
+            except PodtuiError as error:
+                if attempt == EVENT_TRIES:
+                    _LOG.warning("cannot write event %s: %s", event.metadata.name, error)
+                    return
+                await self._api.clock.sleep(EVENT_RETRY_SECONDS)
+            else:
+                return
+
+    async def _send(self, event: Event) -> None:
+        key = _key(event)
+        if key in self._sent:
+            body = {
+                "count": event.count,
+                "lastTimestamp": event.lastTimestamp,
+                "message": event.message,
+            }
+            try:
+                await self._api.client.patch(Event, *key, body)
+                return
+            except ApiError as error:
+                # The API server has expired it.
+                if error.code != 404:
+                    raise
+        await self._api.client.create(Event, event)
+        self._sent[key] = None
+        if len(self._sent) > EVENT_QUEUE:
+            del self._sent[next(iter(self._sent))]
+
+
+class ClusterNode:
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._lease: Lease | None = None
+        self._local: dict[str, str] = {}
+        """The annotations that exist only in the copy."""
+        self._changed = asyncio.Event()
+        api.cache.observe(Node, lambda _, __: self._changed.set())
+        api.on_problem = self._changed.set
+
+    async def snapshots(self) -> AsyncIterator[Node | None]:
+        await self._api.cache.listed((Node,))
+        while True:
+            self._changed.clear()
+            node = self._stored()
+            if node is None:
+                await self._api.copy.delete("nodes", "", self._api.node_name)
+                yield None
+            else:
+                yield await self._copy(node)
+            await self._changed.wait()
+
+    def _stored(self) -> Node | None:
+        return self._api.cache.get(Node, "", self._api.node_name)
+
+    async def _copy(self, node: Node) -> Node:
+        """Return the node as the kubelet sees it. The copy also has the state of the connection."""
+        annotations = {**node.metadata.annotations, **self._local}
+        state = {CLUSTER: self._api.client.target, CLUSTER_PROBLEM: self._api.problem}
+        shown = {key: text for key, text in state.items() if text}
+        copy = _with_annotations(node, {**annotations, **shown})
+        await self._api.copy.put("nodes", copy)
+        return _with_annotations(node, annotations)
+
+    def _sent(self, node: Node) -> Node:
+        """Return the node as the API server gets it."""
+        annotations = node.metadata.annotations
+        self._local = {key: text for key, text in annotations.items() if key == STATIC_POD_PATH}
+        return _with_annotations(
+            node, {key: text for key, text in annotations.items() if key not in self._local}
+        )
+
+    async def get(self) -> Node | None:
+        """Return the node, or the copy of it while the API server is away."""
+        try:
+            node = await self._api.get(Node, "", self._api.node_name)
+        except PodtuiError:
+            copy = await self._api.copy.get("nodes", "", self._api.node_name)
+            if copy is None:
+                raise
+            return _without_state(cast("Node", copy))
+        if node is None:
+            return None
+        self._api.cache.put(node)
+        return await self._copy(node)
+
+    async def create(self, node: Node) -> Node:
+        await self._copy(node)
+        new = self._sent(node)
+        meta = structs.replace(new.metadata, uid="", resourceVersion="", creationTimestamp=None)
+        created = await self._api.client.create(Node, structs.replace(new, metadata=meta))
+        self._api.cache.put(created)
+        return await self._copy(created)
+
+    async def update(self, change: Callable[[Node], Node]) -> Node:
+        stored = self._stored() or await self.get()
+        if stored is None:
+            raise NotFound(f'nodes "{self._api.node_name}" not found')
+        node = change(await self._copy(stored))
+        new = self._sent(node)
+        await self._copy(new)
+        metadata = {
+            key: _map_patch(getattr(stored.metadata, key), getattr(new.metadata, key))
+            for key in ("labels", "annotations")
+        }
+        with missing_as_not_found():
+            if any(metadata.values()):
+                stored = await self._patch({"metadata": metadata})
+            if patch := status_patch(stored.status, new.status):
+                stored = await self._patch({"status": patch}, "status")
+        return await self._copy(stored)
+
+    async def _patch(self, patch: Mapping[str, Any], subresource: str = "") -> Node:
+        node = await self._api.client.patch(
+            Node, "", self._api.node_name, patch, subresource=subresource
+        )
+        self._api.cache.put(node)
+        return node
+
+    async def renew_lease(self, seconds: int) -> None:
+        """Write the lease from the last answer; if another client changed it, read it first."""
+        if self._lease is not None:
+            try:
+                self._lease = await self._api.client.update(
+                    Lease, self._renewed(self._lease, seconds)
+                )
+                return
+            except ApiError as error:
+                _LOG.info("the node's lease is read again: %s", error)
+        self._lease = await self._api.get(Lease, LEASES, self._api.node_name)
+        if self._lease is None:
+            new = self._renewed(self._new_lease(), seconds)
+            self._lease = await self._api.client.create(Lease, new)
+        else:
+            new = self._renewed(self._lease, seconds)
+            self._lease = await self._api.client.update(Lease, new)
+
+    def _renewed(self, lease: Lease, seconds: int) -> Lease:
+        spec = structs.replace(
+            lease.spec,
+            holderIdentity=self._api.node_name,
+            leaseDurationSeconds=seconds,
+            renewTime=rfc3339_micros(self._api.clock.now()),
+        )
+        return structs.replace(lease, spec=spec)
+
+    def _new_lease(self) -> Lease:
+        name, node = self._api.node_name, self._stored()
+        owners: tuple[OwnerReference, ...] = ()
+        if node is not None:
+            uid = node.metadata.uid
+            owners = (OwnerReference(apiVersion="v1", kind="Node", name=name, uid=uid),)
+        meta = ObjectMeta(name=name, namespace=LEASES, ownerReferences=owners)
+        return Lease(
+            apiVersion="coordination.k8s.io/v1", kind="Lease", metadata=meta, spec=LeaseSpec()
+        )
+
+
+def _without_state(node: Node) -> Node:
+    annotations = node.metadata.annotations.items()
+    state = (CLUSTER, CLUSTER_PROBLEM)
+    return _with_annotations(node, {key: text for key, text in annotations if key not in state})
+
+
+def _with_annotations(node: Node, annotations: Mapping[str, str]) -> Node:
+    metadata = structs.replace(node.metadata, annotations=dict(annotations))
+    return structs.replace(node, metadata=metadata)
+
+
+def _map_patch(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    patch: dict[str, str | None] = dict.fromkeys(before.keys() - after.keys())
+    return patch | {key: text for key, text in after.items() if before.get(key) != text}
+
+
+@dataclass(slots=True)
+class _Watch:
+    """The watch of one document. ``known`` is set by its first answer."""
+
+    task: asyncio.Task[None]
+    known: asyncio.Event
+    document: ConfigMap | Secret | None = None
+    problem: str = ""
+
+
+_DOCUMENTS: Final[Mapping[DocumentKind, type[ConfigMap] | type[Secret]]] = {
+    "ConfigMap": ConfigMap,
+    "Secret": Secret,
+}
+
+
+class ClusterDocuments:
+    """The ConfigMaps and Secrets that the API pods of this node name. Mirror pods name none."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._watches: dict[ObjectKey, _Watch] = {}
+        self._wanted: frozenset[ObjectKey] = frozenset()
+        self._wanted_changed = asyncio.Event()
+        self._readers: dict[DocumentKind, asyncio.Queue[ObjectKey]] = {
+            kind: asyncio.Queue() for kind in _DOCUMENTS
+        }
+
+    def follow_those_of(self, pods: Iterable[Pod]) -> None:
+        """Follow the documents of these pods, and no others."""
+        keys = (references(pod).keys for pod in pods if not is_mirror(pod))
+        self._wanted = frozenset[ObjectKey]().union(*keys)
+        self._wanted_changed.set()
+
+    async def run(self) -> NoReturn:
+        """Start and end watches. Runs forever."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._wanted_changed.clear()
+                for key in self._watches.keys() - self._wanted:
+                    self._watches.pop(key).task.cancel()
+                for key in self._wanted - self._watches.keys():
+                    known = asyncio.Event()
+                    task = group.create_task(self._follow(key), name=f"follow {key}")
+                    self._watches[key] = _Watch(task, known)
+                await self._wanted_changed.wait()
+        raise AssertionError("unreachable")
+
+    async def _follow(self, key: ObjectKey) -> None:
+        kind, namespace, name = key
+        objects = self._api.client.follow(
+            _DOCUMENTS[kind], namespace, fields=f"metadata.name={name}"
+        )
+        async for delta in objects:
+            watch = self._watches[key]
+            if isinstance(delta, Lost):
+                watch.problem = delta.reason
+                watch.known.set()
+                continue
+            items = cast("tuple[ConfigMap | Secret, ...]", delta.items)
+            gone = not items or not isinstance(delta, Synced | Changed)
+            watch.document, watch.problem = (None if gone else items[-1]), ""
+            watch.known.set()
+            self._readers[kind].put_nowait(key)
+
+    async def get(self, key: ObjectKey) -> ConfigMap | Secret | None:
+        watch = self._watches.get(key)
+        if watch is not None:
+            try:
+                async with asyncio.timeout(LISTED_SECONDS):
+                    await watch.known.wait()
+            except TimeoutError:
+                watch.problem = "the API server does not answer"
+            if not watch.problem:
+                return watch.document
+        kind, namespace, name = key
+        return await self._api.get(_DOCUMENTS[kind], namespace, name)
+
+    async def changes(self, kind: DocumentKind) -> AsyncIterator[ObjectKey]:
+        while True:
+            yield await self._readers[kind].get()
+
+
+class ClusterRuntimeClasses:
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    async def get(self, name: str) -> RuntimeClass | None:
+        await self._api.listed(RuntimeClass, "the RuntimeClasses of the cluster are not known yet")
+        return self._api.cache.get(RuntimeClass, "", name)
+
+
+class ClusterServices:
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    async def of(self, pod: Pod) -> tuple[Service, ...]:
+        await self._api.listed(Service, _UNREAD_SERVICES)
+        namespace, cache = pod.metadata.namespace, self._api.cache
+        services = cache.list(Service, namespace)
+        api = None if namespace == API_SERVICE[0] else cache.get(Service, *API_SERVICE)
+        return (*services, *([] if api is None else [api]))
+
+
+class ClusterClaims:
+    """A node may read a claim of its pods, but not watch it: one that is not bound is read again
+    after `CLAIM_SECONDS`."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._unbound: dict[tuple[str, str], None] = {}
+
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        claim = await self._api.get(PersistentVolumeClaim, namespace, name)
+        if claim is None or claim.status.phase != "Bound":
+            self._unbound[namespace, name] = None
+        return claim
+
+    async def volume(self, name: str) -> PersistentVolume | None:
+        return await self._api.get(PersistentVolume, "", name)
+
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        while True:
+            await self._api.clock.sleep(CLAIM_SECONDS)
+            waiting, self._unbound = self._unbound, {}
+            for key in waiting:
+                yield key
+
+
+class _TokenStatus(Struct, frozen=True, kw_only=True):
+    token: str = ""
+    expirationTimestamp: str = ""
+
+
+class _TokenAnswer(Struct, frozen=True, kw_only=True):
+    status: _TokenStatus = _TokenStatus()
+
+
+class ClusterTokens:
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield nothing: a node may not watch service accounts."""
+        await asyncio.Event().wait()
+        yield "", ""
+
+    async def token(self, request: TokenRequest) -> Token:
+        meta = request.pod.metadata
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": [request.audience] if request.audience else [],
+                "expirationSeconds": request.seconds,
+                "boundObjectRef": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": meta.name,
+                    "uid": meta.uid,
+                },
+            },
+        }
+        answer = await self._api.client.create_sub(
+            ServiceAccount, meta.namespace, request.service_account, "token", body
+        )
+        status = decode_response("token", answer, _TokenAnswer).status
+        expires = parse_time(status.expirationTimestamp)
+        if not status.token or expires is None:
+            raise PodtuiError("the API server answered a TokenRequest without a token")
+        return Token(text=status.token, expires=expires)

@@ -1,0 +1,155 @@
+"""A node of a cluster, on the real engine. An agent that is its own cluster, with the simulated
+engine, stands for the cluster: its API server, scheduler and controllers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubectl_agent import KubectlAgent, kubectl_agent
+
+NODE = "member"
+RUN = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
+    base = tmp_path_factory.mktemp("cluster")
+    with kubectl_agent(base, node="control", engine="memory") as agent:
+        # Pods without a node go to the other one.
+        agent.out("cordon", "control")
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def member(
+    cluster: KubectlAgent, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KubectlAgent]:
+    base = tmp_path_factory.mktemp("member")
+    kubeconfig = cluster.environment["KUBECONFIG"]
+    with kubectl_agent(base, node=NODE, node_kubeconfig=kubeconfig) as agent:
+        yield agent
+
+
+def pod(name: str, *command: str, **spec: Any) -> str:
+    container = {"name": "c", "image": "busybox:1.36", "command": command or ["sh", "-c", RUN]}
+    more = spec.pop("container", {})
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"terminationGracePeriodSeconds": 5, "containers": [container | more], **spec},
+        }
+    )
+
+
+def field(agent: KubectlAgent, name: str, path: str) -> str:
+    done = agent.run("get", "pod", name, "-o", f"jsonpath={{{path}}}")
+    return done.stdout if done.returncode == 0 else ""
+
+
+def until_field(agent: KubectlAgent, name: str, path: str, value: str) -> None:
+    agent.until(lambda: field(agent, name, path) == value)
+
+
+PHASE = ".status.phase"
+RESTARTS = ".status.containerStatuses[0].restartCount"
+
+
+def test_the_node_is_ready_and_has_a_lease(cluster: KubectlAgent, member: KubectlAgent) -> None:
+    cluster.out("wait", "--for=condition=Ready", f"node/{NODE}", "--timeout=60s")
+    holder = "jsonpath={.spec.holderIdentity}"
+    lease = ("get", "lease", "-n", "kube-node-lease", NODE, "-o", holder)
+    cluster.until(lambda: cluster.run(*lease).stdout == NODE)
+    # The agent's own API shows this node alone.
+    assert member.out("get", "nodes", "-o", "name").split() == [f"node/{NODE}"]
+
+
+def test_a_static_pod_has_a_mirror_pod_that_comes_back(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    file = member.folder / "web.yaml"
+    file.write_text(pod("web"))
+    name = f"web-{NODE}"
+    until_field(cluster, name, PHASE, "Running")
+    owner = ".metadata.ownerReferences[0].uid"
+    node_uid = cluster.out("get", "node", NODE, "-o", "jsonpath={.metadata.uid}")
+    assert field(cluster, name, owner) == node_uid
+    uid = field(cluster, name, ".metadata.uid")
+    cluster.out("delete", "pod", name, "--wait=false")
+    cluster.until(lambda: field(cluster, name, ".metadata.uid") not in ("", uid))
+    until_field(cluster, name, PHASE, "Running")
+    assert field(cluster, name, RESTARTS) == "0"
+    file.unlink()
+    cluster.until(lambda: cluster.run("get", "pod", name).returncode == 1)
+    assert member.run("get", "pod", name).returncode == 1
+
+
+def test_pods_of_the_cluster_run_here_and_end(cluster: KubectlAgent, member: KubectlAgent) -> None:
+    cluster.out("create", "configmap", "settings", "--from-literal=key=value")
+    source = {"configMapKeyRef": {"name": "settings", "key": "key"}}
+    variable = {"env": [{"name": "KEY", "valueFrom": source}]}
+    cluster.out("create", "-f", "-", text=pod("app", container=variable))
+    done = pod("done", "sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/namespace",
+               restartPolicy="Never")  # fmt: skip
+    cluster.out("create", "-f", "-", text=done)
+    until_field(cluster, "app", PHASE, "Running")
+    assert field(cluster, "app", ".spec.nodeName") == NODE
+    until_field(cluster, "done", PHASE, "Succeeded")
+    # Logs and commands of the pods are at the node.
+    assert member.out("logs", "done") == "default"
+    assert member.out("exec", "app", "--", "sh", "-c", "echo $KEY") == "value\n"
+    events = cluster.out("get", "events", "--field-selector=involvedObject.name=app", "-o", "name")
+    assert "event/app." in events
+    fields = ("get", "pod", "app", "--show-managed-fields", "-o")
+    managers = cluster.out(*fields, "jsonpath={.metadata.managedFields[*].manager}")
+    assert "kubelet" in managers.split()
+    cluster.out("delete", "pod", "app", "done")
+    assert cluster.run("get", "pod", "app").returncode == 1
+    member.until(lambda: not member.out("get", "pods", "-o", "name"))
+
+
+def test_objects_cannot_be_changed_at_the_node(cluster: KubectlAgent, member: KubectlAgent) -> None:
+    done = member.run("create", "-f", "-", text=pod("here"))
+    assert done.returncode == 1
+    assert "this node belongs to the cluster at https://" in done.stderr
+
+
+def test_pods_run_on_while_the_api_server_is_away(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    cluster.out("create", "-f", "-", text=pod("stays"))
+    until_field(cluster, "stays", PHASE, "Running")
+    container = ".status.containerStatuses[0].containerID"
+    before = field(cluster, "stays", container)
+    cluster.processes[-1].kill()
+    cluster.processes[-1].wait(timeout=60)
+    (member.folder / "meanwhile.yaml").write_text(pod("meanwhile"))
+    name = f"meanwhile-{NODE}"
+    until_field(member, name, PHASE, "Running")
+    cluster.launch()
+    cluster.wait_for_node()
+    until_field(cluster, name, PHASE, "Running")
+    # The agent of the node is killed, too.
+    member.kill()
+    cluster.out("wait", "--for=condition=Ready", f"node/{NODE}", "--timeout=60s")
+    assert field(cluster, "stays", container) == before
+    for pod_name in ("stays", name):
+        assert field(cluster, pod_name, RESTARTS) == "0"
+    cluster.out("delete", "pod", "stays")
+
+
+def test_a_deployment_of_the_cluster_is_rolled_out_here(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    cluster.out(
+        "create", "deployment", "web", "--image=busybox:1.36", "--replicas=4", "--", "sh", "-c", RUN
+    )
+    cluster.out("rollout", "status", "deployment/web", "--timeout=120s")
+    cluster.out("set", "env", "deployment/web", "VERSION=2")
+    cluster.out("rollout", "status", "deployment/web", "--timeout=120s")
+    cluster.out("delete", "deployment", "web")
+    member.until(lambda: "pod/web" not in member.out("get", "pods", "-o", "name"))
