@@ -433,7 +433,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     evictionPressureTransitionPeriod: Annotated[
         float,
         Setting(
-            values.duration,
+            values.duration_or(300.0),
             "how long a pressure condition is kept after the pressure was last observed",
         ),
     ] = 300.0
@@ -447,10 +447,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = 0
     fileCheckFrequency: Annotated[
         float,
-        Setting(values.duration, "interval of full lists of the folder, in addition to the watch"),
+        Setting(
+            values.duration_or(20.0),
+            "interval of full lists of the folder, in addition to the watch",
+        ),
     ] = 20.0
     syncFrequency: Annotated[
-        float, Setting(values.duration, "interval at which a pod without events is synced")
+        float, Setting(values.duration_or(60.0), "interval at which a pod without events is synced")
     ] = 60.0
     maxContainerRestartPeriod: Annotated[
         float,
@@ -498,7 +501,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         int, Setting(values.percent, "disk usage at which it stops deleting them")
     ] = 80
     imageMinimumGCAge: Annotated[
-        float, Setting(values.duration, "images younger than this are kept")
+        float, Setting(values.duration_or(120.0), "images younger than this are kept")
     ] = 120.0
     imageMaximumGCAge: Annotated[
         float,
@@ -577,7 +580,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = {}
     cpuManagerReconcilePeriod: Annotated[
         float,
-        Setting(values.duration, "interval at which the CPUs of running containers are updated"),
+        Setting(
+            values.duration_or(10.0), "interval at which the CPUs of running containers are updated"
+        ),
     ] = 10.0
     reservedSystemCPUs: Annotated[
         str,

@@ -7,9 +7,11 @@ import pytest
 import settings_docs
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from podtui.settings import (
     EVICTION_HARD,
+    Settings,
     SettingsError,
     environment_name,
     parse_duration,
@@ -20,6 +22,7 @@ from podtui.settings.values import simulated_engine
 
 BY_PRIORITY = "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 2}]"
 NO_FLAGS: dict[str, str | None] = {}
+DEFAULTS = {field.name: field.default for field in fields(Settings)}
 
 
 def environ(tmp_path: Path, **more: str) -> dict[str, str]:
@@ -85,7 +88,7 @@ def test_a_kubelet_configuration_file_works(tmp_path: Path) -> None:
     assert settings.shutdownGracePeriodByPodPriority == ((0, 20), (100, 10))
 
 
-def test_the_kubelet_server_of_a_file_that_kubeadm_wrote(tmp_path: Path) -> None:
+def test_a_file_that_kubeadm_wrote(tmp_path: Path) -> None:
     config = tmp_path / "kubelet.yaml"
     config.write_text(
         "apiVersion: kubelet.config.k8s.io/v1beta1\n"
@@ -100,6 +103,31 @@ def test_the_kubelet_server_of_a_file_that_kubeadm_wrote(tmp_path: Path) -> None
         "  mode: Webhook\n"
         "  webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 1m}\n"
         "tlsCertFile: ''\n"
+        "cgroupDriver: systemd\n"
+        "clusterDNS: [10.96.0.10]\n"
+        "clusterDomain: cluster.local\n"
+        "containerRuntimeEndpoint: ''\n"
+        "cpuManagerReconcilePeriod: 0s\n"
+        "crashLoopBackOff: {}\n"
+        "evictionPressureTransitionPeriod: 0s\n"
+        "fileCheckFrequency: 0s\n"
+        "healthzBindAddress: 127.0.0.1\n"
+        "healthzPort: 10248\n"
+        "httpCheckFrequency: 0s\n"
+        "imageMaximumGCAge: 0s\n"
+        "imageMinimumGCAge: 0s\n"
+        "logging: {flushFrequency: 0, options: {text: {infoBufferSize: '0'}}, verbosity: 0}\n"
+        "memorySwap: {}\n"
+        "nodeStatusReportFrequency: 0s\n"
+        "nodeStatusUpdateFrequency: 0s\n"
+        "rotateCertificates: true\n"
+        "runtimeRequestTimeout: 0s\n"
+        "shutdownGracePeriod: 0s\n"
+        "shutdownGracePeriodCriticalPods: 0s\n"
+        "staticPodPath: /etc/kubernetes/manifests\n"
+        "streamingConnectionIdleTimeout: 0s\n"
+        "syncFrequency: 0s\n"
+        "volumeStatsAggPeriod: 0s\n"
     )
     resolved = resolve(NO_FLAGS, environ(tmp_path), config=config, working=tmp_path)
     settings = resolved.settings
@@ -107,10 +135,18 @@ def test_the_kubelet_server_of_a_file_that_kubeadm_wrote(tmp_path: Path) -> None
     assert settings.clientCAFile == Path("/etc/kubernetes/pki/ca.crt")
     assert settings.tlsCertFile is None
     # Zero means the default.
+    for key in (
+        "cpuManagerReconcilePeriod",
+        "evictionPressureTransitionPeriod",
+        "fileCheckFrequency",
+        "imageMinimumGCAge",
+        "syncFrequency",
+    ):
+        assert getattr(settings, key) == DEFAULTS[key] > 0, key
     assert settings.authenticationTokenWebhookCacheTTL == 120.0
     assert settings.authorizationWebhookCacheAuthorizedTTL == 300.0
     assert settings.authorizationWebhookCacheUnauthorizedTTL == 60.0
-    assert len(resolved.ignored) == 2
+    assert "cgroupDriver" in {line.rsplit(" ")[-1] for line in resolved.ignored}
     config.write_text(
         "authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}\n"
         "authorization: {mode: AlwaysAllow}\n"
