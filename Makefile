@@ -19,7 +19,7 @@ SCREENS = $(shell echo $$(($(CORES) * 2)))
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit slow test-pythons screens integration kubectl e2e docs bench corpus conformance contract engines soak soak-short lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit slow test-pythons screens integration kubectl e2e docs bench corpus conformance contract cluster-test engines soak soak-short lock stop-engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -94,7 +94,15 @@ e2e: dev ## Run the tests of the whole program in tmux
 	@$(BIN)/python scripts/kubectl.py
 	$(PYTEST) tests/e2e -n $(WAITING) --dist loadfile
 
-engines: dev ## Run the runtime contract on rootless Docker, Podman and rootless Podman
+cluster-test: kubectl ## Run the tests of a node on a real control plane: make cluster-test KUBE_APISERVER=PATH ETCD=PATH
+	@if test -z "$(KUBE_APISERVER)" -o -z "$(ETCD)"; then \
+		echo "SKIPPED: no test ran. KUBE_APISERVER and ETCD must name binaries; KUBE_CONTROLLER_MANAGER and KUBE_SCHEDULER may." >&2; \
+	else \
+		KUBE_APISERVER="$(KUBE_APISERVER)" ETCD="$(ETCD)" KUBE_CONTROLLER_MANAGER="$(KUBE_CONTROLLER_MANAGER)" KUBE_SCHEDULER="$(KUBE_SCHEDULER)" \
+		scripts/with_engine.sh $(PYTEST) tests/e2e/test_cluster_node.py -v; \
+	fi
+
+engines: dev ## Run the contract and the tests of Services on rootless Docker, Podman and rootless Podman
 	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist worksteal -q -rxX
 
 contract: dev ## Run the contract and the golden cases on any engine: make contract ENGINE=unix:///run/podman/podman.sock

@@ -49,7 +49,8 @@ ROOTS = {
     "apis__events.k8s.io__v1": ("io.k8s.api.events.v1.", "Event EventList"),
     "apis__networking.k8s.io__v1": (
         "io.k8s.api.networking.v1.",
-        """Ingress IngressList IngressClass IngressClassList NetworkPolicy NetworkPolicyList""",
+        """Ingress IngressList IngressClass IngressClassList IPAddress IPAddressList NetworkPolicy
+        NetworkPolicyList ServiceCIDR ServiceCIDRList""",
     ),
     "apis__node.k8s.io__v1": ("io.k8s.api.node.v1.", "RuntimeClass RuntimeClassList"),
     "apis__policy__v1": (

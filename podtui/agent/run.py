@@ -24,6 +24,7 @@ from aiohttp import web
 from podtui import __version__
 from podtui.agent.clash import guarded
 from podtui.agent.cluster_member import ClusterMember
+from podtui.agent.connection_checks import ConnectionChecks
 from podtui.agent.control import prepare_root
 from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
@@ -56,6 +57,7 @@ from podtui.server.audit import AuditFile, AuditLog
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
 from podtui.server.auth.service_accounts import TokenRegistry
+from podtui.server.kubelet_api.connections import ConnectionRoutes
 from podtui.server.kubelet_api.images import ImageRoutes
 from podtui.server.kubelet_api.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.kubelet_api.kubelet import FigureRoutes
@@ -208,6 +210,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
                 *ImageRoutes(kubelet.images).routes(),
                 *InsightRoutes(kubelet.insights).routes(),
+                *ConnectionRoutes(
+                    ConnectionChecks(runtime, store, settings.clusterDomain, clock)
+                ).routes(),
                 *FigureRoutes(kubelet.endpoints, configz(settings)).routes(),
                 *PlanRoutes(planner(folder, kubelet.what_if)).routes(),
                 *EngineCallRoutes(journal.calls).routes(),

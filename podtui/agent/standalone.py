@@ -29,6 +29,7 @@ from podtui.runtime.protocol import Runtime
 from podtui.scheduler.api import SchedulerClient
 from podtui.scheduler.scheduler import Scheduler
 from podtui.server.auth.service_accounts import TokenRegistry
+from podtui.server.resources.address_care import AddressCare
 from podtui.server.resources.cluster_role_aggregation import ClusterRoleAggregation
 from podtui.server.resources.cluster_services import publish_dns_service
 from podtui.server.resources.default_roles import DefaultRoles
@@ -79,6 +80,7 @@ class Standalone:
         self._namespaces = NamespaceCare(store, clock, authority)
         self._secrets = TokenSecrets(store, tokens.issuer, clock, authority)
         self._aggregation = ClusterRoleAggregation(store, clock)
+        self._addresses = AddressCare(store, clock)
         self._api_service = KubernetesService(
             store, point if settings.enableServer else None, clock
         )
@@ -104,6 +106,7 @@ class Standalone:
         await self._aggregation.aggregate()
         await self._api_service.prepare()
         await publish_dns_service(store, clock)
+        await self._addresses.prepare()
 
     async def publish_authority(self) -> None:
         """Publish the certificate of the authority again, because it is new."""
@@ -126,6 +129,7 @@ class Standalone:
             "pod garbage collector": PodCollector(store, clock, settings.nodeName).run,
             "objects of the folder": self.folders.run,
             "service of the API": self._api_service.run,
+            "addresses of Services": self._addresses.run,
         }
         objects = HomeObjects(store)
         if settings.enableScheduler:

@@ -1,4 +1,4 @@
-"""An agent's report on a pod beyond its status: start timeline, probes, usage.
+"""An agent's report on a pod beyond its status: start timeline, probes, usage, connections.
 
 Types of ``podtui.dev/v1alpha1``, like those of `podtui.api.local`.
 """
@@ -97,6 +97,43 @@ class ProbeReport(Struct, frozen=True, kw_only=True):
     running: bool = False
     history: tuple[ProbeRun, ...] = ()
     """Oldest first."""
+
+
+class Outcome(StrEnum):
+    """The end of an attempt to connect."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    TIMED_OUT = "timed out"
+    UNREACHABLE = "unreachable"
+    FAILED = "failed"
+
+
+class ConnectionAttempt(Struct, frozen=True, kw_only=True):
+    """An attempt to connect to an address by TCP. ``error`` is the system's text, unless it was
+    accepted or timed out."""
+
+    address: str
+    outcome: Outcome
+    seconds: float
+    error: str = ""
+
+
+class ConnectionCheck(Struct, frozen=True, kw_only=True):
+    """A host and a port as a program in a pod sees them. ``name`` is the full name that the
+    resolver found, ``source`` what answered: a name server, ``/etc/hosts``, or nothing if the host
+    is an address. ``error`` is the reason why there is no address: ``NXDOMAIN``, ``SERVFAIL`` or
+    another code of a name server, ``no address``, ``no answer`` or ``no name server``. ``servers``
+    are the name servers that were asked. Without a port, nothing is connected."""
+
+    host: str
+    port: int = 0
+    name: str = ""
+    source: str = ""
+    error: str = ""
+    servers: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    attempts: tuple[ConnectionAttempt, ...] = ()
 
 
 class UsageSeries(Struct, frozen=True, kw_only=True):

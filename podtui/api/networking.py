@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from msgspec import field
 
-from podtui.api.v1 import IntOrString, LabelSelector, ObjectMeta, Struct, TypedLocalObjectReference
+from podtui.api.v1 import (
+    Condition,
+    IntOrString,
+    LabelSelector,
+    ObjectMeta,
+    Struct,
+    TypedLocalObjectReference,
+)
 
 
 class ServiceBackendPort(Struct, frozen=True, kw_only=True):
@@ -101,6 +108,24 @@ class IngressClass(Struct, frozen=True, kw_only=True):
     spec: IngressClassSpec = IngressClassSpec()
 
 
+class ParentReference(Struct, frozen=True, kw_only=True):
+    group: str = ""
+    name: str
+    namespace: str = ""
+    resource: str
+
+
+class IPAddressSpec(Struct, frozen=True, kw_only=True):
+    parentRef: ParentReference | None = None
+
+
+class IPAddress(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: IPAddressSpec
+
+
 class NetworkPolicyPort(Struct, frozen=True, kw_only=True):
     endPort: int | None = None
     port: IntOrString | None = None
@@ -140,3 +165,19 @@ class NetworkPolicy(Struct, frozen=True, kw_only=True):
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: NetworkPolicySpec = NetworkPolicySpec()
+
+
+class ServiceCIDRSpec(Struct, frozen=True, kw_only=True):
+    cidrs: tuple[str, ...] = ()
+
+
+class ServiceCIDRStatus(Struct, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class ServiceCIDR(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceCIDRSpec = ServiceCIDRSpec()
+    status: ServiceCIDRStatus = field(default_factory=ServiceCIDRStatus)

@@ -10,7 +10,7 @@ from podtui.api.batch import CronJob, Job
 from podtui.api.discovery import EndpointSlice
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
-from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.networking import Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
@@ -62,7 +62,9 @@ Object = (
     | EndpointSlice
     | Ingress
     | IngressClass
+    | IPAddress
     | NetworkPolicy
+    | ServiceCIDR
     | PodDisruptionBudget
     | ClusterRole
     | ClusterRoleBinding

@@ -127,7 +127,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     )
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
     why = add("why", "why:run", "explain why a pod or another object is not as desired")
-    why.usage = "podtui why [-n NAMESPACE] [POD | KIND/NAME | KIND NAME]"
+    why.usage = (
+        "podtui why [-n NAMESPACE] [POD | KIND/NAME | KIND NAME]\n"
+        "       podtui why [-n NAMESPACE] POD --reach HOST[:PORT]"
+    )
     why.add_argument(
         "pod",
         metavar="POD | KIND/NAME",
@@ -140,6 +143,11 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
         "--label-node",
         action="store_true",
         help="label this node, so that the pod fits its selector and affinity",
+    )
+    why.add_argument(
+        "--reach",
+        metavar="HOST[:PORT]",
+        help="look up a host from inside the pod, and connect to the port",
     )
     why.add_argument("-o", "--output", choices=("text", "json"), default="text")
     _explain(

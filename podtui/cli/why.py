@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
+import msgspec
+
+from podtui.api.insight import ConnectionCheck
 from podtui.api.lenient import lenient_convert
 from podtui.api.local import Manifest, ManifestIndex, Plan
 from podtui.api.names import GROUP_VERSION
@@ -22,7 +26,7 @@ from podtui.client.decoding import decode_response, decode_with, kind_of
 from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.text.nearest import closest
-from podtui.text.terminal_text import after_return, lines
+from podtui.text.terminal_text import after_return, lines, one_line
 from podtui.why import (
     Diagnosis,
     EditError,
@@ -33,6 +37,7 @@ from podtui.why import (
     diagnose_manifest,
 )
 from podtui.why.cases import log_failure
+from podtui.why.connection_checks import check_lines, fails
 from podtui.why.diagnose import REJECTIONS, diagnose_waiting
 from podtui.why.documents import manifest_of
 from podtui.why.folder import is_unusable
@@ -55,6 +60,9 @@ from podtui.why.objects import (
 from podtui.why.report import Report, render_json, render_text
 
 LOG_LINES: Final = 8
+CHECKS_SECONDS: Final = 15.0
+"""Seconds after which no further connection is tried."""
+CHECK_TIMEOUT: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +100,14 @@ def parse_wanted(first: str | None, second: str | None, namespace: str = "") -> 
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print why objects are not as desired; return 1 if there is such an object."""
-    if namespace.cluster:
+    """Print why objects are not as desired; return 1 if there is such an object. With ``--reach``,
+    print whether a pod reaches a host; return 1 if not."""
+    if namespace.reach is not None:
+        if namespace.cluster:
+            raise UsageError("--reach does not support clusters")
+        wanted = parse_wanted(namespace.pod, namespace.name, namespace.namespace or "")
+        text, well = reach(socket_of(namespace), wanted, namespace.reach, namespace.output)
+    elif namespace.cluster:
         from podtui.cli import cluster
 
         wanted = parse_wanted(namespace.pod, namespace.name)
@@ -123,6 +137,44 @@ def why(
     if label_node:
         return _label_node(agent, reports)
     return _print_reports(reports, wanted, output)
+
+
+def reach(socket_path: Path, wanted: Wanted, host: str, output: str) -> tuple[str, bool]:
+    """Return what ``HOST`` or ``HOST:PORT`` is from inside a pod, and whether it is reached. Raises
+    the same errors as `why`."""
+    agent = _Agent(socket_path)
+    nodes = agent.items(Node) or []
+    if not wanted.name or (wanted.noun is not None and wanted.noun.struct is not Pod):
+        raise UsageError("--reach needs the name of a pod")
+    pods = [
+        pod
+        for pod in agent.items(Pod) or []
+        if _matches_name(pod, wanted.name, _node_of(pod, nodes))
+        and wanted.namespace in ("", pod.metadata.namespace)
+    ]
+    if len(pods) != 1:
+        names = " or ".join(_shown(pod.metadata.namespace, pod.metadata.name) for pod in pods)
+        hint = f"; did you mean {names}?" if pods else ""
+        raise UsageError(f"there is no single pod named {wanted.name!r}{hint}")
+    check = agent.connection(pods[0], *parse_host(host))
+    if output == "json":
+        return json.dumps(msgspec.to_builtins(check), indent=2), not fails(check)
+    return "\n".join(map(one_line, check_lines(check))), not fails(check)
+
+
+def parse_host(text: str) -> tuple[str, int]:
+    """Read ``HOST`` or ``HOST:PORT``; an IPv6 address with a port is in brackets. Raises
+    `UsageError`."""
+    bracketed = re.fullmatch(r"\[(.*)\](|:.*)", text)
+    if bracketed is not None:
+        host, port = bracketed[1], bracketed[2].removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    else:
+        host, port = text, ""
+    if not host or "[" in host or not (port or "0").isdecimal() or int(port or 0) > 65535:
+        raise UsageError(f"--reach {text}: expected HOST or HOST:PORT")
+    return host, int(port or 0)
 
 
 def _print_reports(reports: list[Report], wanted: Wanted, output: str) -> tuple[str, bool]:
@@ -173,6 +225,8 @@ class _Agent:
 
     def __init__(self, socket_path: Path) -> None:
         self._socket_path = socket_path
+        self._checks: dict[tuple[str, str, int], ConnectionCheck | str] = {}
+        self._until = time.monotonic() + CHECKS_SECONDS
 
     def items(self, kind: type[T]) -> list[T] | None:
         """List the objects of a kind; None if the agent is older and does not serve it."""
@@ -186,6 +240,26 @@ class _Agent:
         path = f"/apis/{GROUP_VERSION}/manifests/{quote(name, safe='')}/plan"
         body = post_bytes(self._socket_path, path, text)
         return decode_response(path, body, Plan)
+
+    def connection(self, pod: Pod, host: str, port: int) -> ConnectionCheck:
+        """Look up a host from inside a pod, and connect to it if there is a port."""
+        meta = pod.metadata
+        names = f"namespaces/{quote(meta.namespace, safe='')}/pods/{quote(meta.name, safe='')}"
+        path = (
+            f"/apis/{GROUP_VERSION}/{names}/connections?{urlencode({'host': host, 'port': port})}"
+        )
+        body = post_bytes(self._socket_path, path, b"", CHECK_TIMEOUT)
+        return decode_response(path, body, ConnectionCheck)
+
+    def check_connection(self, pod: Pod, host: str, port: int) -> ConnectionCheck | str | None:
+        """See `Inventory.check_connection`. Each is asked once; after a while, none is tried."""
+        key = (pod.metadata.uid, host, port)
+        if key not in self._checks and time.monotonic() < self._until:
+            try:
+                self._checks[key] = self.connection(pod, host, port)
+            except (ApiError, AgentUnavailable) as error:
+                self._checks[key] = str(error)
+        return self._checks.get(key)
 
     def label_node(self, name: str, labels: dict[str, str]) -> None:
         body = json.dumps({"metadata": {"labels": labels}}).encode()
@@ -219,6 +293,9 @@ class _Cluster:
     def text(self, path: str) -> bytes:
         return self._ask(path)
 
+    def check_connection(self, pod: Pod, host: str, port: int) -> str:
+        return "this is a cluster"
+
 
 def _items(path: str, document: dict[str, Any], kind: type[T]) -> list[T]:
     items: list[Any] = document.get("items") or []
@@ -238,6 +315,7 @@ def _reports(source: _Agent | _Cluster, wanted: Wanted) -> list[Report]:
         diagnose_pod=lambda pod: _of_pod(source, pod, facts_of(pod)).diagnosis,
         in_cluster=isinstance(source, _Cluster),
         scope=source.namespace if isinstance(source, _Cluster) else "",
+        check_connection=source.check_connection,
     )
     if wanted.noun is not None and wanted.noun.struct is not Pod:
         return _of_objects(inventory, wanted)

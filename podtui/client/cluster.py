@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NoReturn
 
-from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.insight import (
+    AT_ONCE,
+    ConnectionCheck,
+    InsightQuery,
+    NodeInsight,
+    PodInsight,
+    ProbeRun,
+)
 from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 from podtui.client.api_client import ApiClient
 from podtui.client.cluster_connection import ClusterConnection
@@ -86,6 +93,11 @@ class ClusterClient(ApiClient):
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         _absent("manual probe runs")
+
+    async def check_connection(
+        self, namespace: str, pod: str, host: str, port: int = 0
+    ) -> ConnectionCheck:
+        _absent("connections from inside a pod")
 
     async def retry(self, namespace: str, pod: str) -> None:
         _absent("retries of admission")

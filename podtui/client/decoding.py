@@ -18,7 +18,7 @@ from podtui.api.insight import Timeline
 from podtui.api.lenient import lenient_decode
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
-from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.networking import Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR
 from podtui.api.objects import Object, T
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
@@ -165,7 +165,9 @@ _KINDS: Final[Mapping[type[Object], ObjectKind]] = {
         (EndpointSlice, "discovery.k8s.io/v1", "endpointslices", True),
         (Ingress, "networking.k8s.io/v1", "ingresses", True),
         (IngressClass, "networking.k8s.io/v1", "ingressclasses", False),
+        (IPAddress, "networking.k8s.io/v1", "ipaddresses", False),
         (NetworkPolicy, "networking.k8s.io/v1", "networkpolicies", True),
+        (ServiceCIDR, "networking.k8s.io/v1", "servicecidrs", False),
         (PodDisruptionBudget, "policy/v1", "poddisruptionbudgets", True),
         (ClusterRole, "rbac.authorization.k8s.io/v1", "clusterroles", False),
         (ClusterRoleBinding, "rbac.authorization.k8s.io/v1", "clusterrolebindings", False),

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
-from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.insight import (
+    AT_ONCE,
+    ConnectionCheck,
+    InsightQuery,
+    NodeInsight,
+    PodInsight,
+    ProbeRun,
+)
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.objects import Object, T
 from podtui.api.v1 import (
@@ -273,6 +280,14 @@ class Client(SessionClient, Protocol):
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         """Run a probe now; the result has no effect. Raises `ApiError` 404 if there is no such
         probe, or its container is not running."""
+        ...
+
+    async def check_connection(
+        self, namespace: str, pod: str, host: str, port: int = 0
+    ) -> ConnectionCheck:
+        """Look up a host from inside a pod, and connect to the port unless it is 0. Raises
+        `ApiError` 404 if there is no such pod, 409 if it has no network, and 500 if the agent may
+        not enter it."""
         ...
 
     async def version(self) -> str:

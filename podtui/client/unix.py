@@ -10,7 +10,14 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 
-from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.insight import (
+    AT_ONCE,
+    ConnectionCheck,
+    InsightQuery,
+    NodeInsight,
+    PodInsight,
+    ProbeRun,
+)
 from podtui.api.local import (
     EngineCall,
     EngineCallList,
@@ -80,6 +87,15 @@ class UnixClient(ApiClient):
         query = urlencode({"container": container, "probe": probe})
         path = f"{_pod_path(namespace, pod)}/probe"
         return decode_response(path, await self._connection.post(f"{path}?{query}"), ProbeRun)
+
+    async def check_connection(
+        self, namespace: str, pod: str, host: str, port: int = 0
+    ) -> ConnectionCheck:
+        """See `Client.check_connection`."""
+        query = urlencode({"host": host, "port": port})
+        path = f"{_pod_path(namespace, pod)}/connections"
+        body = await self._connection.post(f"{path}?{query}")
+        return decode_response(path, body, ConnectionCheck)
 
     async def retry(self, namespace: str, pod: str) -> None:
         """See `Client.retry`."""

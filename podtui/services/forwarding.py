@@ -49,7 +49,7 @@ class Forwarder:
             try:
                 async with asyncio.timeout(SECONDS):
                     answer = await (_over_tcp if stream else _over_udp)(resolver, sent)
-            except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            except (OSError, TimeoutError) as error:
                 _LOG.debug("the resolver %s did not answer: %r", resolver[0], error)
                 continue
             answer = with_id(answer, query[:2])
@@ -61,27 +61,51 @@ class Forwarder:
 
 
 async def _over_udp(resolver: Resolver, query: bytes) -> bytes:
-    loop = asyncio.get_running_loop()
-    family = socket.AF_INET6 if ":" in resolver[0] else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+    with socket.socket(_family(resolver), socket.SOCK_DGRAM) as sock:
         sock.setblocking(False)
-        # Of a connected socket, the kernel drops what other addresses send.
-        sock.connect(resolver)
-        await loop.sock_sendall(sock, query)
-        while True:
-            answer = await loop.sock_recv(sock, _MAX_DATAGRAM)
-            if is_answer_to(query, answer):
-                return answer
+        return await ask_by_datagram(sock, resolver, query)
 
 
 async def _over_tcp(resolver: Resolver, query: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection(*resolver)
-    try:
-        writer.write(len(query).to_bytes(2) + query)
-        while True:
-            length = int.from_bytes(await reader.readexactly(2))
-            answer = await reader.readexactly(length)
-            if is_answer_to(query, answer):
-                return answer
-    finally:
-        writer.close()
+    with socket.socket(_family(resolver), socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)
+        return await ask_by_stream(sock, resolver, query)
+
+
+def _family(resolver: Resolver) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in resolver[0] else socket.AF_INET
+
+
+async def ask_by_datagram(sock: socket.socket, resolver: Resolver, query: bytes) -> bytes:
+    """Return the answer to a query. The socket is not connected yet, and does not block. Raises
+    OSError."""
+    loop = asyncio.get_running_loop()
+    # Of a connected socket, the kernel drops what other addresses send.
+    sock.connect(resolver)
+    await loop.sock_sendall(sock, query)
+    while True:
+        answer = await loop.sock_recv(sock, _MAX_DATAGRAM)
+        if is_answer_to(query, answer):
+            return answer
+
+
+async def ask_by_stream(sock: socket.socket, resolver: Resolver, query: bytes) -> bytes:
+    """Return the answer to a query, over TCP; otherwise like `ask_by_datagram`."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(sock, resolver)
+    await loop.sock_sendall(sock, len(query).to_bytes(2) + query)
+    while True:
+        length = int.from_bytes(await _received(sock, 2))
+        answer = await _received(sock, length)
+        if is_answer_to(query, answer):
+            return answer
+
+
+async def _received(sock: socket.socket, size: int) -> bytes:
+    loop, data = asyncio.get_running_loop(), b""
+    while len(data) < size:
+        piece = await loop.sock_recv(sock, size - len(data))
+        if not piece:
+            raise ConnectionAbortedError("the resolver closed the connection")
+        data += piece
+    return data

@@ -12,7 +12,7 @@ from podtui.api.batch import CronJob, Job
 from podtui.api.discovery import EndpointSlice
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
-from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.networking import Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR
 from podtui.api.objects import Object
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
@@ -65,7 +65,9 @@ Resource = Literal[
     "endpointslices",
     "ingresses",
     "ingressclasses",
+    "ipaddresses",
     "networkpolicies",
+    "servicecidrs",
     "poddisruptionbudgets",
     "clusterroles",
     "clusterrolebindings",
@@ -123,7 +125,9 @@ RESOURCES: Final[Mapping[Resource, Retention]] = {
     "endpointslices": Retention(type=EndpointSlice),
     "ingresses": Retention(type=Ingress),
     "ingressclasses": Retention(type=IngressClass),
+    "ipaddresses": Retention(type=IPAddress),
     "networkpolicies": Retention(type=NetworkPolicy),
+    "servicecidrs": Retention(type=ServiceCIDR),
     "poddisruptionbudgets": Retention(type=PodDisruptionBudget),
     "clusterroles": Retention(type=ClusterRole),
     "clusterrolebindings": Retention(type=ClusterRoleBinding),

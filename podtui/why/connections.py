@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from podtui.api.batch import CronJob
+from podtui.api.apps import ReplicaSet
+from podtui.api.batch import CronJob, Job
+from podtui.api.insight import ConnectionCheck
 from podtui.api.networking import Ingress
 from podtui.api.places import Path, read_places
 from podtui.api.v1 import ConfigMap, Container, Pod, PodSpec, Service
 from podtui.editing.source import find_place
 from podtui.text.nearest import closest
+from podtui.why.connection_checks import accepts, check_text, fails
 from podtui.why.documents import manifest_of, placed
 from podtui.why.endpoints import endpoints_of, is_headless, read_host
 from podtui.why.hosts import (
@@ -325,6 +328,14 @@ def _of_ingress(problems: _Problems, item: Ingress) -> Iterator[Connection]:
         )  # fmt: skip
 
 
+def running_pod(inventory: Inventory, item: Any) -> Pod | None:
+    """Return a pod that runs: the object itself, or the first of those that it controls."""
+    if isinstance(item, Pod):
+        return item if item.status.phase == "Running" else None
+    owned = [each for kind in (Pod, ReplicaSet, Job) for each in inventory.owned(kind, item)]
+    return next(filter(None, (running_pod(inventory, each) for each in owned)), None)
+
+
 def broken(edges: Iterable[Connection]) -> list[Connection]:
     return [edge for edge in edges if edge.problem]
 
@@ -337,14 +348,21 @@ _BY_PROGRAM: Final = frozenset(
      "ReadinessPath", "ReadinessStatus", "ReadinessTimeout", "ReadinessExec", "ReadinessFailing"}
 )  # fmt: skip
 """Causes that a program itself brings about, and that a host which does not answer may explain."""
+MAX_CHECKED: Final = 4
+"""The hosts of a container that are asked from inside its pod."""
+_INSIDE: Final = "Asked from inside the pod"
+_LISTEN: Final = (
+    "Compare the target port of {} with the port on which the program in its pods listens, and see"
+    " whether it listens on the address of the pod."
+)
 
 
 def with_connections(
     inventory: Inventory, pod: Pod, diagnosis: Diagnosis, owner: Any = None
 ) -> Diagnosis:
-    """Add to the diagnosis of a pod the Service that its manifest names and that does not answer.
-    It is the cause if the program's output names the host, otherwise a probable one. ``owner`` is
-    the workload whose template defines the pod."""
+    """Add to the diagnosis of a pod the Service that its manifest names and that does not answer,
+    asked from inside the pod if that is possible. It is the cause if the program's output names the
+    host, otherwise a probable one. ``owner`` is the workload whose template defines the pod."""
     if diagnosis.cause not in _BY_PROGRAM:
         return diagnosis
     path, spec = pod_spec_of(owner) if owner is not None else (("spec",), pod.spec)
@@ -352,42 +370,75 @@ def with_connections(
     edges = [
         edge
         for edge in _of_spec(_Problems(inventory), owner or pod, namespace, path, spec)
-        if edge.problem and edge.container == diagnosis.container
+        if edge.container == diagnosis.container
     ]
-    if not edges:
-        return diagnosis
     output = " ".join(each.text for each in diagnosis.evidence).lower()
-    named = next((edge for edge in edges if _is_named(edge.host, output)), None)
-    edge = named or edges[0]
-    service = edge.service
+    edges.sort(key=lambda edge: (not _is_named(edge.host, output), not edge.problem))
+    for number, edge in enumerate(edges):
+        check = None
+        if number < MAX_CHECKED:
+            check = inventory.check_connection(pod, edge.host, edge.port)
+        is_named = _is_named(edge.host, output)
+        if isinstance(check, ConnectionCheck) and not _is_fault(edge, check):
+            if accepts(check) and (edge.problem or is_named):
+                text = f"{_INSIDE}: {check_text(check)}."
+                diagnosis = replace(diagnosis, sentences=(*diagnosis.sentences, text))
+        elif edge.problem or isinstance(check, ConnectionCheck):
+            return _with_fault(inventory, pod, owner, diagnosis, edge, check, is_named)
+    return diagnosis
+
+
+def _is_fault(edge: Connection, check: ConnectionCheck) -> bool:
+    # That a name exists does not mean that its Service answers.
+    return fails(check) or (check.port == 0 and edge.problem != "")
+
+
+def _with_fault(
+    inventory: Inventory,
+    pod: Pod,
+    owner: Any,
+    diagnosis: Diagnosis,
+    edge: Connection,
+    check: ConnectionCheck | str | None,
+    is_named: bool,
+) -> Diagnosis:
+    """Add a connection that fails by the manifests, or as it was seen. It is the cause if the
+    program's output names the host."""
+    service, seen = edge.service, ""
     hint = f"; perhaps {edge.near} is meant" if edge.near else ""
-    sentence = f"It names {edge.host} in {edge.source}, but {edge.problem}{hint}."
-    if named is None:
-        diagnosis = replace(
-            diagnosis, sentences=(*diagnosis.sentences, f"Probable cause: {_lower(sentence)}")
-        )
+    problem = edge.problem
+    if isinstance(check, ConnectionCheck):
+        text = check_text(check)
+        seen = f"{_INSIDE}: {text}." if problem else ""
+        problem = problem or f"{text} (asked from inside the pod)"
+    elif check:
+        seen = f"This is a guess from the manifests; the pod cannot be asked: {check}."
+    if not is_named:
+        sentence = f"Probable cause: it names {edge.host} in {edge.source}, but {problem}{hint}."
+        sentences = (*diagnosis.sentences, sentence)
     else:
         missing = service is None
+        sentences = (diagnosis.title, f"{edge.host} is named in {edge.source}.")
         diagnosis = replace(
             diagnosis,
             cause="ServiceMissing" if missing else "ServiceUnreachable",
-            title=f"{edge.container} cannot reach {edge.host}: {edge.problem}{hint}.",
+            title=f"{edge.container} cannot reach {edge.host}: {problem}{hint}.",
             brief=f"no Service {edge.name}" if missing else f"Service {edge.name} does not answer",
-            sentences=(diagnosis.title, f"{edge.host} is named in {edge.source}."),
         )
-    if service is not None:
-        part = Part(object_name(service), diagnose_service(inventory, service))
-        diagnosis = replace(diagnosis, parts=(*diagnosis.parts, part))
-        return replace(diagnosis, advice="") if named is not None else diagnosis
-    return _with_change(inventory, owner or pod, diagnosis, edge, pod)
+    diagnosis = replace(diagnosis, sentences=(*sentences, seen) if seen else sentences)
+    if service is None:
+        return _with_change(inventory, owner or pod, diagnosis, edge, pod)
+    part = Part(object_name(service), diagnose_service(inventory, service))
+    advice = "" if edge.problem else _LISTEN.format(object_name(service))
+    return replace(
+        diagnosis,
+        parts=(*diagnosis.parts, part) if edge.problem else diagnosis.parts,
+        advice=advice if is_named else diagnosis.advice or advice,
+    )
 
 
 def _is_named(host: str, output: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", output) is not None
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
 
 
 def _with_change(

@@ -13,6 +13,7 @@ from podtui.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from podtui.api.autoscaling import HorizontalPodAutoscaler
 from podtui.api.batch import CronJob, Job
 from podtui.api.events import event_count, event_order, last_seen
+from podtui.api.insight import ConnectionCheck
 from podtui.api.networking import Ingress, NetworkPolicy
 from podtui.api.objects import Object
 from podtui.api.policy import PodDisruptionBudget
@@ -116,17 +117,27 @@ def object_name(item: Any) -> str:
     return f"{noun.shown if noun is not None else kind.lower()}/{item.metadata.name}"
 
 
+Checker = Callable[[Pod, str, int], ConnectionCheck | str | None]
+
+
+def _unchecked(pod: Pod, host: str, port: int) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Inventory:
     """``read`` returns the objects of a kind, or None if they cannot be listed; it is called once
     for each kind that a rule needs. ``diagnose_pod`` explains a pod, ``now`` is in Unix seconds.
-    With ``scope``, only the objects of that namespace are read."""
+    With ``scope``, only the objects of that namespace are read. ``check_connection`` connects to a
+    host and a port from inside a pod; it returns a text if that is not possible, and None if it was
+    not tried."""
 
     read: Callable[[type[Any]], Iterable[Any] | None]
     now: float
     diagnose_pod: Callable[[Pod], Diagnosis]
     in_cluster: bool = False
     scope: str = ""
+    check_connection: Checker = _unchecked
     _lists: dict[type[Any], list[Any]] = field(default_factory=dict[type[Any], list[Any]])
     _unread: set[type[Any]] = field(default_factory=set[type[Any]])
     _owned: dict[type[Any], dict[str, list[Any]]] = field(

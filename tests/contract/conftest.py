@@ -5,8 +5,8 @@ runtime uses virtual time. A case that needs a real shell uses ``engine_bench``.
 
 ``pytest tests/contract -m 'not engine'`` needs no engine. With one, ``--engine-url`` (or
 ``PODTUI_TEST_ENGINE``) selects the engine, Docker or Podman. A missing engine fails.
-`UNAVAILABLE` declares the cases that an engine cannot pass, by its capabilities, with the reasons;
-``-rx`` prints them.
+`unavailable.UNAVAILABLE` declares the cases that an engine cannot pass, by its capabilities, with
+the reasons; ``-rx`` prints them.
 """
 
 from __future__ import annotations
@@ -19,30 +19,16 @@ import pytest
 from engine_proxy import EngineProxy
 from runtime_bench import Bench, MakeRuntime
 from simulated import memory
-from unavailable import UNAVAILABLE
+from unavailable import declare
 from virtual_time import VirtualClock
 
 from podtui.clock import SystemClock
-from podtui.runtime.protocol import EngineInfo, Runtime
+from podtui.runtime.protocol import Runtime
 
 RUNTIMES = [
     pytest.param("memory", marks=pytest.mark.virtual_time),
     pytest.param("engine", marks=pytest.mark.engine),
 ]
-
-
-def _declare(request: pytest.FixtureRequest, info: EngineInfo) -> None:
-    """Mark the test as expected to fail if `UNAVAILABLE` declares it for the engine."""
-    case = request.node.originalname
-    found = [one for one in UNAVAILABLE if one.case == case and one.lacks(info)]
-    for one in found[:1]:
-        reason = f"unavailable on {_describe(info)}: {one.reason}"
-        request.node.add_marker(pytest.mark.xfail(reason=reason, strict=not one.racy))
-
-
-def _describe(info: EngineInfo) -> str:
-    words = [info.name, info.version, *(["rootless"] if info.rootless else [])]
-    return f"{' '.join(words)}, cgroup v{info.cgroup_version}"
 
 
 def _memory() -> MakeRuntime:
@@ -77,7 +63,7 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
         _memory() if request.param == "memory" else _docker(request.getfixturevalue("engine_url"))
     )
     async with _opened(make) as bench:
-        _declare(request, bench.info)
+        declare(request, bench.info)
         yield bench
 
 
@@ -90,7 +76,7 @@ async def rotating_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]
         else _docker(request.getfixturevalue("engine_url"), 16 * 1024)
     )
     async with _opened(make) as bench:
-        _declare(request, bench.info)
+        declare(request, bench.info)
         yield bench
 
 
@@ -98,7 +84,7 @@ async def rotating_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]
 async def engine_bench(request: pytest.FixtureRequest, engine_url: str) -> AsyncIterator[Bench]:
     """The same, only for the real engine."""
     async with _opened(_docker(engine_url)) as bench:
-        _declare(request, bench.info)
+        declare(request, bench.info)
         yield bench
 
 
@@ -109,7 +95,7 @@ async def remote_bench(request: pytest.FixtureRequest, engine_url: str) -> Async
     await proxy.listen()
     try:
         async with _opened(_docker(proxy.url)) as bench:
-            _declare(request, bench.info)
+            declare(request, bench.info)
             yield bench
     finally:
         await proxy.cut()

@@ -1,35 +1,75 @@
-"""A node of a cluster, on the real engine. An agent that is its own cluster, with the simulated
-engine, stands for the cluster: its API server, scheduler and controllers."""
+"""A node of a cluster, on the real engine.
+
+The cluster is a control plane of real Kubernetes binaries, if environment variables name them
+(``make cluster-test``). Otherwise an agent that is its own cluster, with the simulated engine,
+stands for it, with its API server, scheduler and controllers.
+"""
 
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from control_plane import BINARIES, CONTROLLERS, control_plane, free_port, is_configured
 from kubectl_agent import KubectlAgent, kubectl_agent
 
 NODE = "member"
 RUN = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
+needs_control_plane = pytest.mark.skipif(
+    not is_configured(BINARIES), reason=f"{' and '.join(BINARIES)} are not set"
+)
+"""podtui's own API server does not connect to the kubelets of other nodes."""
+needs_controllers = pytest.mark.skipif(
+    is_configured(BINARIES) and not is_configured(CONTROLLERS),
+    reason=f"{' and '.join(CONTROLLERS)} are not set",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """``kubeconfig`` has the credentials of the node; ``client_ca`` is the authority of the API
+    server's certificate for kubelets, if there is one."""
+
+    kubectl: KubectlAgent
+    kubeconfig: Path
+    client_ca: Path | None = None
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
+def whole_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     base = tmp_path_factory.mktemp("cluster")
-    with kubectl_agent(base, node="control", engine="memory") as agent:
-        # Pods without a node go to the other one.
-        agent.out("cordon", "control")
-        yield agent
+    if is_configured(BINARIES):
+        with control_plane(base) as (kubectl, files):
+            node = files.kubeconfig("node", f"system:node:{NODE}", "system:nodes")
+            yield Cluster(kubectl, node, files.authority)
+    else:
+        with kubectl_agent(base, node="control", engine="memory") as agent:
+            # Pods without a node go to the other one.
+            agent.out("cordon", "control")
+            yield Cluster(agent, Path(agent.environment["KUBECONFIG"]))
+
+
+@pytest.fixture(scope="module")
+def cluster(whole_cluster: Cluster) -> KubectlAgent:
+    return whole_cluster.kubectl
 
 
 @pytest.fixture(scope="module")
 def member(
-    cluster: KubectlAgent, tmp_path_factory: pytest.TempPathFactory
+    whole_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KubectlAgent]:
     base = tmp_path_factory.mktemp("member")
-    kubeconfig = cluster.environment["KUBECONFIG"]
-    with kubectl_agent(base, node=NODE, node_kubeconfig=kubeconfig) as agent:
+    settings = {
+        "PODTUI_KUBELET_PORT": str(free_port()),
+        "PODTUI_CLIENT_CA_FILE": str(whole_cluster.client_ca or ""),
+    }
+    config = str(whole_cluster.kubeconfig)
+    with kubectl_agent(base, node=NODE, node_kubeconfig=config, settings=settings) as agent:
         yield agent
 
 
@@ -41,7 +81,12 @@ def pod(name: str, *command: str, **spec: Any) -> str:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name},
-            "spec": {"terminationGracePeriodSeconds": 5, "containers": [container | more], **spec},
+            "spec": {
+                "nodeName": NODE,
+                "terminationGracePeriodSeconds": 5,
+                "containers": [container | more],
+                **spec,
+            },
         }
     )
 
@@ -142,6 +187,7 @@ def test_pods_run_on_while_the_api_server_is_away(
     cluster.out("delete", "pod", "stays")
 
 
+@needs_controllers
 def test_a_deployment_of_the_cluster_is_rolled_out_here(
     cluster: KubectlAgent, member: KubectlAgent
 ) -> None:
@@ -153,3 +199,58 @@ def test_a_deployment_of_the_cluster_is_rolled_out_here(
     cluster.out("rollout", "status", "deployment/web", "--timeout=120s")
     cluster.out("delete", "deployment", "web")
     member.until(lambda: "pod/web" not in member.out("get", "pods", "-o", "name"))
+
+
+# --- with a real control plane only
+
+
+@needs_control_plane
+def test_the_api_server_reaches_the_kubelet(
+    cluster: KubectlAgent, member: KubectlAgent, tmp_path: Path
+) -> None:
+    serve = "echo served > /tmp/x; echo started; exec httpd -f -p 8080 -h /tmp"
+    cluster.out("create", "-f", "-", text=pod("server", "sh", "-c", serve))
+    until_field(cluster, "server", PHASE, "Running")
+    cluster.until(lambda: cluster.out("logs", "server") == "started\n")
+    assert cluster.out("exec", "server", "--", "cat", "/tmp/x") == "served\n"
+    assert cluster.out("exec", "-i", "server", "--", "cat", text="input") == "input"
+    (tmp_path / "file").write_text("copied")
+    cluster.out("cp", str(tmp_path / "file"), "server:/tmp/file")
+    assert cluster.out("exec", "server", "--", "cat", "/tmp/file") == "copied"
+    port = free_port()
+    with cluster.start("port-forward", "server", f"{port}:8080") as forward:
+        assert forward.stdout is not None
+        assert "Forwarding" in forward.stdout.readline()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/x", timeout=30) as response:
+            assert response.read() == b"served\n"
+    assert cluster.out("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/healthz") == "ok"
+    cluster.out("delete", "pod", "server")
+
+
+@needs_control_plane
+@needs_controllers
+def test_the_controllers_of_the_cluster_and_a_drain(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    template = {
+        "metadata": {"labels": {"app": "set"}},
+        "spec": {**json.loads(pod("set"))["spec"], "nodeName": ""},
+    }
+    base = {"selector": {"matchLabels": {"app": "set"}}, "template": template}
+    job = {
+        "template": {"spec": {**json.loads(pod("job", "true"))["spec"], "restartPolicy": "Never"}}
+    }
+    for kind, version, spec in (
+        ("StatefulSet", "apps/v1", {**base, "replicas": 2, "serviceName": "set"}),
+        ("DaemonSet", "apps/v1", base),
+        ("Job", "batch/v1", job),
+    ):
+        document = {"apiVersion": version, "kind": kind, "metadata": {"name": "set"}, "spec": spec}
+        cluster.out("create", "-f", "-", text=json.dumps(document))
+    cluster.out("rollout", "status", "statefulset/set", "--timeout=120s")
+    cluster.out("rollout", "status", "daemonset/set", "--timeout=120s")
+    cluster.out("wait", "--for=condition=Complete", "job/set", "--timeout=120s")
+    cluster.out("drain", NODE, "--ignore-daemonsets", "--force", "--timeout=120s")
+    cluster.out("uncordon", NODE)
+    cluster.out("rollout", "status", "statefulset/set", "--timeout=120s")
+    cluster.out("delete", "statefulset,daemonset,job", "set")

@@ -6,6 +6,8 @@ The resolver of the node is one of this test. It has the usual port, and so the 
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Final
@@ -27,12 +29,16 @@ spec:
   terminationGracePeriodSeconds: 0
   automountServiceAccountToken: false
   containers:
-  - {name: c, image: "busybox:1.36", imagePullPolicy: Never, command: [sleep, "100000"]}
+  - name: c
+    image: busybox:1.36
+    imagePullPolicy: Never
+    command: [sh, -c, httpd -p 8080 -h /; exec sleep 100000]
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: client}
 spec:
+  hostAliases: [{ip: 10.96.7.7, hostnames: [alias]}]
   terminationGracePeriodSeconds: 0
   automountServiceAccountToken: false
   containers:
@@ -145,6 +151,34 @@ def test_short_names_as_programs_use_them(agent: KubectlAgent) -> None:
         ("www.example.test", "192.0.2.7"),
     ):
         assert f"PING {name} ({expected})" in in_pod(agent, "ping", "-c1", "-W1", name), name
+
+
+def reach(agent: KubectlAgent, host: str) -> tuple[int, str]:
+    """Return the exit code of ``podtui why --reach``, and its first line."""
+    command = ("why", "client", "--reach", host, "--root-dir", str(agent.root))
+    done = subprocess.run([sys.executable, "-m", "podtui", *command], capture_output=True,
+                          text=True, timeout=120, check=False)  # fmt: skip
+    return done.returncode, (done.stdout + done.stderr).partition("\n")[0]
+
+
+def test_names_and_ports_are_asked_from_inside_a_pod(agent: KubectlAgent) -> None:
+    web = "web.default.svc.cluster.local is 10.96.7.7"
+    pod_ip = agent.out("get", "pod", "db-0", "-o", "jsonpath={.status.podIP}")
+    for host, code, expected in (
+        ("web", 0, web),
+        ("web:80", 0, f"{web}, port 80 accepted the connection in "),
+        ("web:81", 1, f"{web}, port 81 refused the connection"),
+        ("db-0.db:8080", 0, f"db-0.db.default.svc.cluster.local is {pod_ip}, port 8080 accepted"),
+        ("db:5432", 1, f"db.default.svc.cluster.local is {pod_ip}, port 5432 refused"),
+        ("alias:80", 0, "alias is 10.96.7.7, port 80 accepted"),
+        ("10.96.7.7:80", 0, "10.96.7.7, port 80 accepted"),
+        ("www.example.test", 0, "www.example.test is 192.0.2.7"),
+        ("webb:80", 1, "webb does not exist (NXDOMAIN from 10.96.0.10)"),
+        ("localhost:1", 1, "localhost is 127.0.0.1, ::1; port 1: 127.0.0.1 refused"),
+    ):
+        ended, line = reach(agent, host)
+        assert ended == code, (host, line)
+        assert line.startswith(expected), (host, line)
 
 
 def test_an_endpoint_that_is_gone_has_no_name(agent: KubectlAgent) -> None:

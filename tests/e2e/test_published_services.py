@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -12,7 +13,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import gettempdir
+from typing import Any
 
+import psutil
 import pytest
 from docker_cli import docker
 from kubectl_agent import KubectlAgent, kubectl_agent
@@ -81,6 +85,37 @@ sock.bind(("", 9999))
 while True:
     data, client = sock.recvfrom(65536)
     sock.sendto(b"got " + data, client)
+"""
+OTHER_USER = """\
+import encodings.idna, http.client, json, os, socket, ssl, sys
+attempts = json.load(sys.stdin)
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+
+def connect(path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(path)
+
+def read(path):
+    with open(path, "rb") as file:
+        file.read(1)
+
+def get(scheme, host, port, path):
+    if scheme == "https":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(host, port, timeout=60, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, port, timeout=60)
+    connection.request("GET", path)
+    return connection.getresponse().status
+
+def attempt(name, *arguments):
+    try:
+        return globals()[name](*arguments)
+    except OSError as error:
+        return type(error).__name__
+
+print(json.dumps([attempt(*each) for each in attempts]))
 """
 
 
@@ -268,3 +303,71 @@ def test_what_kubectl_offers(agent: KubectlAgent) -> None:
         assert agent.out("get", "--raw", f"{root}/{path}/proxy/").strip() in pods(agent)
     assert "is running at https://127.0.0.1:" in agent.out("cluster-info")
     agent.out("delete", "service/exposed", "service/solo", "pod/solo", "--timeout=120s")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start programs as another user")
+def test_another_user_of_the_machine_reaches_only_what_is_published(agent: KubectlAgent) -> None:
+    # Other users can reach the root directory, as they can in a home directory.
+    for folder in agent.root.parents:
+        if folder.is_relative_to(gettempdir()):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    private = ("podtui.sock", "kubeconfig", "records.db", "pki")
+    assert all((agent.root / name).exists() for name in private)
+    files = [["read", str(agent.root / name)] for name in private[1:]]
+    [pod, *_] = pods(agent)
+    label = f"label=io.kubernetes.pod.name={pod}"
+    sandbox = docker("ps", "-q", "--filter", label).split()[0]
+    pid = docker("inspect", "-f", "{{.State.Pid}}", sandbox).strip()
+    refused = [
+        ["connect", str(agent.root / private[0])],
+        *files,
+        # The network of a pod, in which the listeners for DNS and for the API are.
+        ["read", f"/proc/{pid}/ns/net"],
+    ]
+    assert as_other_user(refused) == ["PermissionError"] * len(refused)
+
+    url = agent.out("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
+    api = int(url.rpartition(":")[2])
+    pods_path = "/api/v1/namespaces/default/pods"
+    paths = ("/api", pods_path, f"{pods_path}/{pod}/exec?command=id", "/pods", "/metrics")
+    answers = as_other_user([["get", "https", LOOPBACK, api, path] for path in paths])
+    assert set(answers) == {403}, answers
+
+    # Nothing else listens for the agent: no DNS, and nothing beyond loopback.
+    agent.until(lambda: bool(field(agent, "ingress/web", ".status.loadBalancer.ingress")))
+    ingress = field(agent, "ingress/web", ".status.loadBalancer.ingress[0].ports[0].port")
+    ports = field(agent, "services", ".items[*].spec.ports[*].nodePort")
+    load_balancer = field(agent, "service/web", ".status.loadBalancer.ingress[0].ip")
+    published = {(LOOPBACK, int(port)) for port in (*ports.split(), ingress)}
+    listening = listeners(agent.processes[-1].pid)
+    assert listening - {(load_balancer, 80)} == {(LOOPBACK, api)} | published
+
+    # All users of a machine share its loopback addresses, and its routes to the pods.
+    ip = field(agent, f"pod/{pod}", ".status.podIP")
+    shared = [(LOOPBACK, node_port(agent, "web")), (ip, 8080)]
+    assert as_other_user([["get", "http", *each, "/"] for each in shared]) == [200, 200]
+
+
+def as_other_user(attempts: list[list[Any]]) -> list[Any]:
+    """Return the results of attempts of the user nobody: status codes, names of errors, or None."""
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_USER],
+        input=json.dumps(attempts),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def listeners(pid: int) -> set[tuple[str, int]]:
+    """Return the addresses at which a process and its children take connections and datagrams."""
+    agent = psutil.Process(pid)
+    return {
+        (connection.laddr.ip, connection.laddr.port)
+        for process in (agent, *agent.children(recursive=True))
+        for connection in process.net_connections("inet")
+        if not connection.raddr and connection.status in ("LISTEN", "NONE")
+    }

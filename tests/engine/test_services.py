@@ -6,8 +6,10 @@ Clients are sockets of this process in the networks of pods, as processes of the
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -17,10 +19,14 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import dns.message
 import pytest
+import yaml
+from unavailable import declare
 
 from podtui.agent.pod_networks import host_table
 from podtui.api.discovery import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+from podtui.api.networking import ServiceCIDR, ServiceCIDRSpec
 from podtui.api.v1 import (
     ClientIPConfig,
     Event,
@@ -36,7 +42,9 @@ from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import PodtuiError
 from podtui.runtime.docker import DockerRuntime
+from podtui.runtime.protocol import EngineInfo
 
+pytestmark = pytest.mark.engine
 PATIENCE = 300.0
 SERVER = """
 apiVersion: v1
@@ -97,6 +105,8 @@ def server(name: str, *, port: int = 8080, host: bool = False) -> str:
 
 
 class Agent:
+    info: EngineInfo
+
     def __init__(self, folder: Path, url: str) -> None:
         self.root, self.pods = folder / "root", folder / "pods"
         self.pods.mkdir()
@@ -175,6 +185,43 @@ class Agent:
                     answer += piece
         return answer.decode().split()[-1]
 
+    @asynccontextmanager
+    async def connected(
+        self, name: str, ip: str, port: int, context: ssl.SSLContext | None = None
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """Connect from inside a pod."""
+        sock = await self.runtime.pod_socket(self.sandboxes[name], ip)
+        host = None if context is None else "kubernetes.default"
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.get_running_loop().sock_connect(sock, (ip, port))
+            reader, writer = await asyncio.open_connection(
+                sock=sock, ssl=context, server_hostname=host
+            )
+            try:
+                yield reader, writer
+            finally:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
+
+    async def resolve(self, name: str, question: str) -> list[str]:
+        """Return the addresses of a name, asked of the cluster's name server from inside a pod."""
+        query = dns.message.make_query(question, "A").to_wire()
+        async with self.connected(name, "10.96.0.10", 53) as (reader, writer):
+            writer.write(len(query).to_bytes(2) + query)
+            length = int.from_bytes(await reader.readexactly(2))
+            answer = dns.message.from_wire(await reader.readexactly(length))
+        return [address.to_text() for records in answer.answer for address in records]
+
+    async def status_of_api(self, name: str) -> str:
+        """Return the status line of a request without a token from inside a pod."""
+        (cluster,) = yaml.safe_load((self.root / "kubeconfig").read_text())["clusters"]
+        authority = base64.b64decode(cluster["cluster"]["certificate-authority-data"]).decode()
+        context = ssl.create_default_context(cadata=authority)
+        async with self.connected(name, "10.96.0.1", 443, context) as (reader, writer):
+            writer.write(b"GET /api/v1/pods HTTP/1.1\r\nHost: kubernetes.default\r\n\r\n")
+            return (await reader.readline()).decode()
+
     async def answers(self, name: str, ip: str, port: int, expected: set[str]) -> None:
         """Wait until a Service answers from all of the expected backends."""
         seen: set[str] = set()
@@ -189,7 +236,7 @@ class Agent:
 @asynccontextmanager
 async def running(folder: Path, url: str) -> AsyncIterator[Agent]:
     agent = Agent(folder, url)
-    await agent.runtime.connect()
+    agent.info = await agent.runtime.connect()
     try:
         yield agent
     finally:
@@ -200,8 +247,11 @@ async def running(folder: Path, url: str) -> AsyncIterator[Agent]:
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, engine_url: str) -> AsyncIterator[Agent]:
+async def agent(
+    request: pytest.FixtureRequest, tmp_path: Path, engine_url: str
+) -> AsyncIterator[Agent]:
     async with running(tmp_path, engine_url) as agent:
+        declare(request, agent.info)
         yield agent
     # Nothing is left in this machine's kernel.
     assert host_table(str(agent.root)) not in tables()
@@ -266,6 +316,10 @@ async def test_every_mapping_of_ports_works_from_inside_pods(agent: Agent) -> No
             await agent.ask("client", ip, port)
         assert time.monotonic() - began < 1.0
 
+    # The names of Services, and the API.
+    assert await agent.resolve("client", "web.default.svc.cluster.local") == ["10.96.7.7"]
+    assert "403" in await agent.status_of_api("client")
+
     # The client keeps its backend, also when another endpoint comes.
     await agent.client.create(Service, service("sticky", "10.96.7.9", affinity=60))
     a, b = await agent.ip("a"), await agent.ip("b")
@@ -280,6 +334,13 @@ async def test_every_mapping_of_ports_works_from_inside_pods(agent: Agent) -> No
     # Its backend is gone: it gets another one.
     await agent.client.delete(EndpointSlice, "default", "sticky-a")
     await agent.answers("client", "10.96.7.9", 53, {"b"})
+
+    # An address of another range.
+    cidr = ServiceCIDRSpec(cidrs=("203.0.113.0/24",))
+    await agent.client.create(ServiceCIDR, ServiceCIDR(metadata=ObjectMeta(name="t"), spec=cidr))
+    await agent.client.create(Service, service("other", "203.0.113.10"))
+    await agent.client.create(EndpointSlice, endpoints("other-a", "other", a, 8080))
+    await agent.answers("client", "203.0.113.10", 53, {"a"})
 
     # A connection outlives the change of its Service.
     loop = asyncio.get_running_loop()
@@ -366,19 +427,23 @@ async def test_an_endpoint_that_turns_unready_leaves_within_a_second(
 
 async def test_rules_outlive_an_agent_that_is_killed(agent: Agent) -> None:
     port = 20000 + os.getpid() % 10000
-    agent.write(a=server("a"), client=CLIENT, web=WEB, host=server("host", port=port, host=True))
+    agent.write(a=server("a"), client=CLIENT, web=WEB)
+    host = () if agent.info.rootless else ("host",)
+    if host:
+        agent.write(host=server("host", port=port, host=True))
     agent.start()
-    await agent.ready("a", "client", "host")
+    await agent.ready("a", "client", *host)
     table = host_table(str(agent.root))
     # A pod with the host's network reaches Services, and is reached through them.
-    await agent.answers("client", "10.96.7.7", 80, {"a", "host"})
-    await agent.answers("host", "10.96.7.7", 80, {"a", "host"})
-    assert table in tables()
+    for name in ("client", *host):
+        await agent.answers(name, "10.96.7.7", 80, {"a", *host})
+    assert (table in tables()) == bool(host)
     agent.end(signal.SIGKILL)
-    assert await agent.ask("client", "10.96.7.7", 80) in ("a", "host")
+    assert await agent.ask("client", "10.96.7.7", 80) in ("a", *host)
     # The changes while no agent runs are made up for.
     agent.write(b=server("b"), none=NONE)
-    (agent.pods / "host.yaml").unlink()
+    if host:
+        (agent.pods / "host.yaml").unlink()
     agent.start()
     await agent.ready("a", "b", "client")
     await agent.answers("client", "10.96.7.7", 80, {"a", "b"})

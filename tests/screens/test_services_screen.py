@@ -7,15 +7,19 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from service_scene import SERVICES, shop_objects, with_services
+from service_scene import SERVICES, send_shop, shop_objects, with_services
 from textual.pilot import Pilot
 from tui_app import bar_text, notified, running, screen_text, wait_for
+from tui_scene import FakeClient, node
+from why_objects import crashing_pod
 
+from podtui.api.insight import ConnectionAttempt, ConnectionCheck, Outcome
 from podtui.tui.app import PodtuiApp
 from podtui.tui.screens.map_screen import MapScreen
 from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.objects.object_screen import ObjectScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.why_screen import WhyScreen
 
 URL = "http://127.0.0.1:30080/"
 
@@ -103,3 +107,47 @@ async def test_the_map_explains_a_service_or_the_object_that_names_it() -> None:
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(app.screen, ObjectWhyScreen), "why")
         assert "deploy/shop" in bar_text(app, "header")
+
+
+REFUSED = ConnectionCheck(
+    host="dbb", port=5432, name="dbb.lan", addresses=("10.0.0.9",),
+    attempts=(ConnectionAttempt(address="10.0.0.9", outcome=Outcome.REFUSED, seconds=0.1),),
+)  # fmt: skip
+
+
+async def test_a_connection_of_the_map_is_tried_from_inside_a_pod() -> None:
+    client = with_services()
+    client.connection_checks["dbb", 5432] = REFUSED
+    async with running(client) as (app, pilot):
+        await wait_for(pilot, lambda: len(app.model.pods) == 2, "the pods")
+        app.run_command("map dbb")
+        await wait_for(pilot, lambda: "no Service dbb" in screen_text(app), "the connection")
+        await pilot.press("t")
+        await notified(app, pilot, "No pod of it runs.")
+        client.change(crashing_pod("shop-1", shop_objects()["front"]))
+        await wait_for(pilot, lambda: len(app.model.pods) == 3, "the pod")
+        await pilot.press("t")
+        await notified(app, pilot, "dbb.lan is 10.0.0.9, port 5432 refused the connection.")
+        assert client.checked == [("shop-1", "dbb", 5432)]
+
+
+async def test_a_pod_is_explained_by_what_was_asked_from_inside() -> None:
+    spec = {"containers": [{"name": "c", "image": "shop:2", "env": [
+        {"name": "DB", "value": "http://dbb:5432"}]}]}  # fmt: skip
+    pod = crashing_pod("front", spec=spec)
+    client = FakeClient()
+    client.fill((pod,), (), (), (node(),))
+    client.log_lines["c"] = [b"2026-11-20T11:59:50Z dial tcp: lookup dbb: no such host"]
+    client.connection_checks["dbb", 5432] = ConnectionCheck(
+        host="dbb", port=5432, source="10.96.0.10", error="NXDOMAIN"
+    )
+    async with running(client) as (app, pilot):
+        await wait_for(pilot, lambda: len(app.model.pods) == 1, "the pod")
+        send_shop(client)
+        screen = WhyScreen(pod)
+        app.session.push(screen)
+        await wait_for(pilot, lambda: screen.opened, "why")
+        text = "dbb does not exist (NXDOMAIN from 10.96.0.10)"
+        await wait_for(pilot, lambda: text in screen_text(app), "the answer")
+        assert "there is no Service dbb" in screen_text(app)
+        assert client.checked == [("front", "dbb", 5432)]

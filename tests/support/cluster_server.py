@@ -44,6 +44,14 @@ class Authority:
     def pem(self) -> bytes:
         return self._cert.public_bytes(serialization.Encoding.PEM)
 
+    @property
+    def key_pem(self) -> bytes:
+        return self._key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+
     def issue(self, name: str, *hosts: str, groups: Sequence[str] = ()) -> tuple[bytes, bytes]:
         """Return certificate and key as PEM: a server's for ``hosts``, a client's without hosts."""
         key = ec.generate_private_key(ec.SECP256R1())

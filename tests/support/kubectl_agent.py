@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,9 +120,10 @@ def kubectl_agent(
     engine: str = "auto",
     strict: bool = False,
     node_kubeconfig: str = "",
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[KubectlAgent]:
     """Start an agent for an empty folder, and end it with all its containers. It joins the cluster
-    of ``node_kubeconfig``, if given."""
+    of ``node_kubeconfig``, if given. ``settings`` are more environment variables."""
     folder, root, work = base / "pods", base / "root", base / "work"
     folder.mkdir()
     work.mkdir()
@@ -132,6 +133,7 @@ def kubectl_agent(
         "HOME": str(base),
         "XDG_CONFIG_HOME": str(base),
         "PODTUI_KUBELET_STRICT": str(strict).lower(),
+        **(settings or {}),
     }
     if node_kubeconfig:
         program += ["--node-kubeconfig", node_kubeconfig]

@@ -9,7 +9,14 @@ from typing import Any
 
 from repository import ROOT
 
-from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.insight import (
+    AT_ONCE,
+    ConnectionCheck,
+    InsightQuery,
+    NodeInsight,
+    PodInsight,
+    ProbeRun,
+)
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
@@ -398,6 +405,9 @@ class FakeClient:
         self.insight_changed = asyncio.Event()
         self.node_answer: NodeInsight | None = None
         self.probed: list[tuple[str, str, str]] = []
+        self.checked: list[tuple[str, str, int]] = []
+        self.connection_checks: dict[tuple[str, int], ConnectionCheck] = {}
+        """The answers by host and port; others cannot be asked."""
         self.restarted: list[tuple[str, str]] = []
         self.calls: tuple[EngineCall, ...] = ()
         self.planned: list[tuple[str, bytes | None]] = []
@@ -494,6 +504,15 @@ class FakeClient:
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         self.probed.append((pod, container, probe))
         return ProbeRun(time=ago(), verdict="failure", seconds=0.01, output="asked by hand")
+
+    async def check_connection(
+        self, namespace: str, pod: str, host: str, port: int = 0
+    ) -> ConnectionCheck:
+        self.checked.append((pod, host, port))
+        answer = self.connection_checks.get((host, port))
+        if answer is None:
+            raise ApiError(409, "Conflict", "the pod has no running sandbox")
+        return answer
 
     async def version(self) -> str:
         return "v1.36.0+podtui-0"

@@ -1,4 +1,4 @@
-"""Ingresses, their classes, and network policies."""
+"""Ingresses, their classes, network policies, and the addresses of Services."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from podtui.api.names import FOREIGN_INGRESS_ANNOTATIONS
-from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.networking import (
+    Ingress,
+    IngressClass,
+    IPAddress,
+    NetworkPolicy,
+    ServiceCIDR,
+    ServiceCIDRStatus,
+)
 from podtui.manifest.defaults import Tree
 from podtui.manifest.strategies.strategy import (
     Strategy,
@@ -16,6 +25,13 @@ from podtui.manifest.strategies.strategy import (
     with_old_spec,
     with_old_status,
     without_status,
+)
+from podtui.manifest.validation.addresses import parse_range
+from podtui.manifest.validation.cluster_addresses import (
+    ip_address_update,
+    service_cidr_update,
+    validate_ip_address,
+    validate_service_cidr,
 )
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.ingresses import (
@@ -92,6 +108,26 @@ def _policy_warnings(new: NetworkPolicy, old: NetworkPolicy | None) -> Iterable[
     yield from network_policy_warnings(new)
 
 
+def _cidr_warnings(new: ServiceCIDR, old: ServiceCIDR | None) -> Iterable[str]:
+    for text in new.spec.cidrs:
+        parsed = parse_range(text)
+        if parsed is not None and parsed.address.version != 4:
+            yield f"podtui allocates IPv4 addresses only: {text} has no effect"
+
+
+def _prepare_cidr(item: ServiceCIDR) -> ServiceCIDR:
+    return structs.replace(item, status=ServiceCIDRStatus())
+
+
+def _prepare_cidr_update(new: ServiceCIDR, old: ServiceCIDR) -> ServiceCIDR:
+    return structs.replace(new, status=old.status)
+
+
+def _prepare_cidr_status(new: ServiceCIDR, old: ServiceCIDR) -> ServiceCIDR:
+    meta = structs.replace(old.metadata, managedFields=new.metadata.managedFields)
+    return structs.replace(new, metadata=meta, spec=old.spec)
+
+
 INGRESSES: Final = Strategy(
     struct=Ingress,
     prepare_create=without_status,
@@ -123,3 +159,17 @@ NETWORK_POLICIES: Final = Strategy(
     validate_update=_policy_update_errors,
     warnings=_policy_warnings,
 )
+IP_ADDRESSES: Final = Strategy(
+    struct=IPAddress,
+    validate_create=validate_ip_address,
+    validate_update=ip_address_update,
+)
+SERVICE_CIDRS: Final = Strategy(
+    struct=ServiceCIDR,
+    prepare_create=_prepare_cidr,
+    prepare_update=_prepare_cidr_update,
+    validate_create=validate_service_cidr,
+    validate_update=service_cidr_update,
+    warnings=_cidr_warnings,
+)
+SERVICE_CIDR_STATUS: Final = Strategy(struct=ServiceCIDR, prepare_update=_prepare_cidr_status)

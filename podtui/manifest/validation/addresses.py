@@ -93,6 +93,15 @@ def address_range(text: str, path: str) -> Errors:
         yield invalid(path, text, "must not have bits set beyond the prefix length")
 
 
+def canonical_range(text: str, path: str) -> Errors:
+    """An address range in its shortest form."""
+    problems = list(address_range(text, path))
+    yield from problems
+    parsed = parse_range(text)
+    if not problems and parsed is not None and text != str(parsed.network):
+        yield invalid(path, text, f"must be in canonical form ({_quoted(parsed.network)})")
+
+
 def endpoint_address(text: str, path: str) -> Errors:
     """An address that can be the end of a connection to another host."""
     address = parse_address(text)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from podtui.api import batch, policy, rbac, v1
+from podtui.api import batch, networking, policy, rbac, v1
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -55,6 +55,8 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.Taint: "Key Value Effect TimeAdded*",
     v1.NodeAddress: "Type Address",
     v1.ServicePort: "Name Protocol AppProtocol* Port TargetPort NodePort",
+    networking.ParentReference: "Group Resource Namespace Name",
+    networking.ServiceCIDRSpec: "CIDRs*",
     policy.PodDisruptionBudgetSpec: "MinAvailable* Selector* MaxUnavailable*"
     " UnhealthyPodEvictionPolicy*",
     batch.SuccessPolicy: "Rules",

@@ -47,6 +47,7 @@ KUBELET_TARGETS: Final = (
 """What follows the first part of a kubelet's path."""
 MOST_RUN_OUTPUT: Final = 16 * 1024 * 1024
 """The bytes of each output of a command that ``/run`` answers with: containerd's limit."""
+_API: Final = "/api/"
 _CHANNELS: Final = {"stdout": channels.STDOUT, "stderr": channels.STDERR}
 _SIZE_LIMIT: Final = 1 << 16
 
@@ -131,6 +132,7 @@ class RemoteCommandRoutes:
             entered(opened) as session,
             self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
         ):
+            translated = request.path.startswith(_API) or socket.protocol == channels.V5
             streams: RemoteStreams
             if isinstance(socket, Socket):
                 streams = ChannelStreams(socket, wanted)
@@ -141,11 +143,12 @@ class RemoteCommandRoutes:
                     request,
                     socket,
                     _forward_input(streams, session, wanted),
-                    _forward_output(streams, session, wanted, failed),
+                    _forward_output(streams, session, wanted, failed, translated=translated),
                 )
             except* EngineError as errors:
                 log.warning("%s broke off: %s", request.path, first_error(errors))
-                await streams.finish(stream_failure(failed, first_error(errors)))
+                error = first_error(errors)
+                await streams.finish(stream_failure(failed, error, translated=translated))
             except* SpdyError as errors:
                 log.warning("%s broke off: %s", request.path, first_error(errors))
         return socket.response
@@ -167,7 +170,12 @@ async def _forward_input(streams: RemoteStreams, session: ProcessSession, wanted
 
 
 async def _forward_output(
-    streams: RemoteStreams, session: ProcessSession, wanted: Wanted, failed: str
+    streams: RemoteStreams,
+    session: ProcessSession,
+    wanted: Wanted,
+    failed: str,
+    *,
+    translated: bool,
 ) -> None:
     """Forward the process's output, then its exit status or the engine's error."""
     await streams.open()
@@ -179,7 +187,7 @@ async def _forward_output(
         status = outcome(await session.exit_code())
     except EngineError as error:
         log.warning("%s: %s", failed, error)
-        status = stream_failure(failed, error)
+        status = stream_failure(failed, error, translated=translated)
     await streams.finish(status)
 
 
@@ -220,10 +228,12 @@ def failure(message: str) -> Status:
     )
 
 
-def stream_failure(failed: str, error: Exception) -> Status:
-    """Return the ``Status`` of a session that an engine's error ended. A kubelet v1.36 with
-    containerd names the internal error twice."""
-    return failure(f"Internal error occurred: {failed}: {error}")
+def stream_failure(failed: str, error: Exception, *, translated: bool) -> Status:
+    """Return the ``Status`` of a session that an engine's error ended. An API server translates the
+    streams of a session for the client, and a kubelet does so for version 5: both name the internal
+    error once more."""
+    message = f"{failed}: {error}"
+    return failure(f"Internal error occurred: {message}" if translated else message)
 
 
 # --- the streams of one session

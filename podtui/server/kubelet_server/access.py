@@ -72,7 +72,8 @@ class KubeletAccess:
         self._users: _Cache[User] = _Cache(clock)
         self._decisions: _Cache[bool] = _Cache(clock)
         self._key = secrets.token_bytes(32)
-        self._reported = ""
+        self._reported: dict[str, str] = {}
+        """The last problem of each kind of review, by its name."""
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -122,7 +123,7 @@ class KubeletAccess:
             try:
                 user = await self._reviewer.token(token)
             except PodtuiError as error:
-                self._report(f"cannot review a token: {error}")
+                self._report("a token", error)
             if user is not None:
                 self._users.put(digest, user, self._rules.token_seconds)
         return user
@@ -146,7 +147,7 @@ class KubeletAccess:
             try:
                 allowed = await self._reviewer.allows(user, wanted)
             except PodtuiError as error:
-                self._report(f"cannot review the access of a user: {error}")
+                self._report("the access of a user", error)
                 raise StatusError(
                     500,
                     f"Authorization error (user={user.name}, verb={wanted.verb},"
@@ -154,14 +155,14 @@ class KubeletAccess:
                 ) from error
             seconds = self._rules.allowed_seconds if allowed else self._rules.refused_seconds
             self._decisions.put(key, allowed, seconds)
-        self._reported = ""
+            self._reported.clear()
         return allowed
 
-    def _report(self, problem: str) -> None:
+    def _report(self, what: str, error: PodtuiError) -> None:
         """Log a problem once: clients repeat their requests."""
-        if problem != self._reported:
-            log.warning("%s", problem)
-        self._reported = problem
+        if self._reported.get(what) != str(error):
+            log.warning("cannot review %s: %s", what, error)
+        self._reported[what] = str(error)
 
 
 class _Cache(Generic[T]):

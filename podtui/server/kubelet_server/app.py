@@ -27,6 +27,8 @@ _DISABLED: Final = {
     "/debug/pprof/{path:.*}": "profiling endpoint is disabled.",
     "/debug/flags/v": "flags endpoint is disabled.",
 }
+LIMITS: Final = Limits(most_long_each=Limits().most_long, reserved=0)
+"""All sessions of a cluster's users come from one client, the API server."""
 _NO_CHECKPOINTS: Final = (
     "rpc error: code = Unimplemented desc = method CheckpointContainer not implemented"
 )
@@ -40,7 +42,7 @@ def build_kubelet_app(
     *,
     config: bytes,
     clock: Clock,
-    limits: Limits | None = None,
+    limits: Limits = LIMITS,
 ) -> web.Application:
     """Build the application. ``config`` is the body of ``/configz``. All streams end when the
     application shuts down.
@@ -48,7 +50,6 @@ def build_kubelet_app(
     A kubelet answers 404 to unknown paths before it asks for credentials; here, all paths need
     them.
     """
-    limits = limits or Limits()
     streams, sockets = Streams(limits.stalled_seconds), Sockets(clock)
     request_limits = RequestLimits(limits)
     app = web.Application(

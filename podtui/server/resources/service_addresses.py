@@ -1,9 +1,9 @@
 """The IP addresses and node ports of Services, as an API server of a cluster with IPv4 allocates
 them.
 
-An address is taken as long as a stored Service has it, so there is nothing to release. As in
-Kubernetes, the lower end of each range is used last, so that clients can choose addresses and ports
-there without conflicts.
+An address is taken as long as a stored Service has it, so there is nothing to release, and as long
+as there is an IPAddress that somebody else created. As in Kubernetes, the lower end of each range
+is used last, so that clients can choose addresses and ports there without conflicts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Final
 
 from msgspec import structs
 
+from podtui.api.networking import IPAddress, ServiceCIDR
 from podtui.api.v1 import Service, ServicePort, ServiceSpec, StatusCause, StatusDetails
-from podtui.manifest.validation.addresses import is_ipv6, parse_address
+from podtui.manifest.validation.addresses import Address, is_ipv6, parse_address, parse_range
 from podtui.manifest.validation.errors import Errors, FieldError, GoText, invalid
 from podtui.manifest.validation.services import (
     HEADLESS,
@@ -30,8 +31,15 @@ from podtui.server.status import StatusError, invalid_fields
 from podtui.store.protocol import Records
 
 ADDRESSES: Final = IPv4Network("10.96.0.0/16")
+"""The range of the default ServiceCIDR."""
+DEFAULT_CIDR: Final = "kubernetes"
+MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
+ALLOCATOR: Final = "ipallocator.k8s.io"
+"""The manager of the IPAddresses of Services."""
+READY: Final = "Ready"
 NODE_PORTS: Final = range(30000, 32768)
-_CHOSEN_ADDRESSES: Final = 256
+_LEAST_CHOSEN_ADDRESSES: Final = 16
+_MOST_CHOSEN_ADDRESSES: Final = 256
 _CHOSEN_PORTS: Final = 86
 _RESERVED: Final = ADDRESSES[1]
 """The address of the Service ``default/kubernetes``."""
@@ -41,17 +49,26 @@ _FULL: Final = "range is full"
 
 
 class Allocation:
-    """The addresses and node ports of all other Services and, as they are allocated, of one."""
+    """The addresses and node ports of all other Services and, as they are allocated, of one.
 
-    def __init__(self, name: str, others: Iterable[Service], generator: random.Random) -> None:
+    Addresses are from ``networks``, without those that are ``taken``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        others: Iterable[Service],
+        generator: random.Random,
+        networks: Sequence[IPv4Network] = (ADDRESSES,),
+        taken: Iterable[str] = (),
+    ) -> None:
         self._name = name
         self._generator = generator
-        self._addresses: set[IPv4Address] = {_RESERVED}
+        self._networks = networks
+        self._addresses: set[Address | None] = {_RESERVED, *map(parse_address, taken)}
         self._ports: set[int] = set()
         for spec in (service.spec for service in others):
-            for address in map(parse_address, spec.clusterIPs):
-                if isinstance(address, IPv4Address):
-                    self._addresses.add(address)
+            self._addresses.update(map(parse_address, spec.clusterIPs))
             self._ports |= {port.nodePort for port in spec.ports if port.nodePort}
             if spec.healthCheckNodePort:
                 self._ports.add(spec.healthCheckNodePort)
@@ -124,22 +141,26 @@ class Allocation:
 
     def _address_problem(self, text: str) -> str:
         address = parse_address(text)
-        ends = (ADDRESSES.network_address, ADDRESSES.broadcast_address)
-        if not isinstance(address, IPv4Address) or address not in ADDRESSES or address in ends:
+        if address is None or not has_address(self._networks, address):
             return "the provided network does not match the current range"
         if address in self._addresses:
             return _ALLOCATED.format("IP")
         return ""
 
     def _next_address(self) -> IPv4Address:
-        """Raises `StatusError` 500 if the range is full."""
-        numbers = range(1, ADDRESSES.num_addresses - 1)
-        taken = {int(address) - int(ADDRESSES.network_address) for address in self._addresses}
-        number = self._free(numbers, _CHOSEN_ADDRESSES, taken)
-        if number is None:
-            text = f'failed to allocate a serviceIP for Service "{self._name}": {_FULL}'
-            raise _internal_error(text)
-        return ADDRESSES[number]
+        """Raises `StatusError` 500 if all ranges are full."""
+        for network in self._networks:
+            numbers = range(1, network.num_addresses - 1)
+            taken = {
+                int(address) - int(network.network_address)
+                for address in self._addresses
+                if isinstance(address, IPv4Address)
+            }
+            number = self._free(numbers, _chosen_addresses(network), taken)
+            if number is not None:
+                return network[number]
+        text = f'failed to allocate a serviceIP for Service "{self._name}": {_FULL}'
+        raise _internal_error(text)
 
     # --- node ports
 
@@ -222,7 +243,7 @@ class Allocation:
 
     def _free(self, numbers: Sequence[int], chosen: int, taken: set[int]) -> int | None:
         """Return a free number, from the first ``chosen`` ones only if no other is free."""
-        for part in (numbers[chosen:], numbers[:chosen]):
+        for part in filter(None, (numbers[chosen:], numbers[:chosen])):
             start = self._generator.randrange(len(part))
             for number in chain(part[start:], part[:start]):
                 if number not in taken:
@@ -245,7 +266,61 @@ async def allocation(records: Records, service: Service) -> Allocation:
         if isinstance(other, Service)
         and (other.metadata.namespace, other.metadata.name) != (meta.namespace, meta.name)
     )
-    return Allocation(meta.name, others, random.Random())
+    cidrs = (await records.list("servicecidrs")).items
+    addresses = (await records.list("ipaddresses")).items
+    return Allocation(
+        meta.name,
+        others,
+        random.Random(),
+        allocated_networks(item for item in cidrs if isinstance(item, ServiceCIDR)),
+        (
+            item.metadata.name
+            for item in addresses
+            if isinstance(item, IPAddress) and not is_allocated(item)
+        ),
+    )
+
+
+def allocated_networks(cidrs: Iterable[ServiceCIDR]) -> list[IPv4Network]:
+    """Return the networks from which addresses are allocated, in this order: those of the ready
+    ServiceCIDRs, or the default range if there are none at all."""
+    items = sorted(cidrs, key=lambda item: item.metadata.name)
+    if not items:
+        return [ADDRESSES]
+    items.sort(key=lambda item: item.metadata.name != DEFAULT_CIDR)
+    return [network for item in items if _is_ready(item) for network in networks_of(item)]
+
+
+def networks_of(item: ServiceCIDR) -> list[IPv4Network]:
+    """Return the IPv4 networks of a ServiceCIDR."""
+    ranges = (parsed for parsed in map(parse_range, item.spec.cidrs) if parsed is not None)
+    return [each.network for each in ranges if isinstance(each.network, IPv4Network)]
+
+
+def has_address(networks: Iterable[IPv4Network], address: Address) -> bool:
+    """Return whether Services can have the address: it is in a network, and not at its ends."""
+    return any(
+        address in network and address not in (network.network_address, network.broadcast_address)
+        for network in networks
+    )
+
+
+def is_allocated(item: IPAddress) -> bool:
+    """Return whether an IPAddress is that of a Service."""
+    return item.metadata.labels.get(MANAGED_BY) == ALLOCATOR
+
+
+def _is_ready(item: ServiceCIDR) -> bool:
+    ready = (each.status for each in item.status.conditions if each.type == READY)
+    return item.metadata.deletionTimestamp is None and next(ready, "True") == "True"
+
+
+def _chosen_addresses(network: IPv4Network) -> int:
+    """Return the number of addresses at the beginning that are left to those who choose."""
+    size = network.num_addresses
+    if size <= _LEAST_CHOSEN_ADDRESSES:
+        return 0
+    return min(max(size // 16, _LEAST_CHOSEN_ADDRESSES), _MOST_CHOSEN_ADDRESSES)
 
 
 def with_old_values(spec: ServiceSpec, before: ServiceSpec) -> ServiceSpec:

@@ -24,6 +24,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "tab.images": ("engine",),
     "tab.rejected": ("what_if",),
     "tab.what-if": ("what_if",),
+    "map.try": ("insights",),
     "why.apply": ("manifests",),
     "why.next": ("manifests",),
     "why.before": ("manifests",),

@@ -10,21 +10,24 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.discovery import EndpointSlice
 from podtui.api.networking import Ingress
-from podtui.api.v1 import ConfigMap, Endpoints, Namespace, Service
+from podtui.api.v1 import ConfigMap, Endpoints, Namespace, Pod, Service
+from podtui.errors import PodtuiError
 from podtui.text.terminal_text import plural
 from podtui.tui.model.model import Changes
 from podtui.tui.model.objects import FollowedObjects
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.object_why_screen import ObjectWhyScreen
 from podtui.tui.screens.why_screen import WhyScreen
-from podtui.tui.views.map import MAP_COLUMNS, map_rows
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.map import MAP_COLUMNS, map_rows, source_name
 from podtui.tui.views.why import inventory_of
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.filters import FilterError, parse_filter
 from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.table import Table
-from podtui.why.connections import Connection, broken, connections
+from podtui.why.connection_checks import check_text, fails
+from podtui.why.connections import Connection, broken, connections, running_pod
 from podtui.why.inventory import WORKLOADS, find_noun
 
 MAP_KINDS: Final[tuple[type[Any], ...]] = (
@@ -40,6 +43,8 @@ class MapScreen(BackScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("X", "why", "Why", id="map.why",
                 tooltip="Explain the object that names the Service; enter explains the Service"),
+        Binding("t", "try", "Try it", id="map.try",
+                tooltip="Look up the host from inside a pod, and connect to the port"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     MapScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;
@@ -111,7 +116,7 @@ class MapScreen(BackScreen):
         self.show_narrowing()
 
     def has_target(self, action: str) -> bool:
-        if action in ("why", "open"):
+        if action in ("why", "open", "try"):
             return bool(self._edges)
         return super().has_target(action)
 
@@ -126,6 +131,30 @@ class MapScreen(BackScreen):
         edge = self._edges.get(self.table.cursor_key)
         if edge is not None:
             self._explain(edge.item)
+
+    def action_try(self) -> None:
+        """Ask the agent to connect from inside a pod of the object that names the Service."""
+        edge = self._edges.get(self.table.cursor_key)
+        if edge is None:
+            return
+        session = self.session
+        inventory = inventory_of(session.model, self._objects.read, session.now())
+        pod = running_pod(inventory, edge.item)
+        if pod is None:
+            session.notify("No pod of it runs.", title=source_name(edge), severity="warning")
+        else:
+            self.run_worker(partial(self._try, edge, pod), group="map-try", exclusive=True)
+
+    async def _try(self, edge: Connection, pod: Pod) -> None:
+        meta, title = pod.metadata, f"From {pod_label(pod)}"
+        check = self.session.client.check_connection
+        try:
+            answer = await check(meta.namespace, meta.name, edge.host, edge.port)
+        except PodtuiError as error:
+            self.session.notify(str(error), title=title, severity="error")
+        else:
+            severity = "error" if fails(answer) else "information"
+            self.session.notify(f"{check_text(answer)}.", title=title, severity=severity)
 
     def _explain(self, item: Any) -> None:
         noun = find_noun(type(item).__name__)

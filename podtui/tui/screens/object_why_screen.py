@@ -17,6 +17,7 @@ from podtui.api.storage import StorageClass
 from podtui.api.v1 import ConfigMap, Endpoints, Namespace, Pod, Secret
 from podtui.tui.commands.fix import apply_fix
 from podtui.tui.commands.label_node import label_node, wanted_labels
+from podtui.tui.model.connection_checks import ConnectionChecks
 from podtui.tui.model.model import Changes
 from podtui.tui.model.objects import FollowedObjects
 from podtui.tui.screens.live_screen import BackScreen
@@ -63,6 +64,7 @@ class ObjectWhyScreen(BackScreen):
         self._objects = FollowedObjects(FOLLOWED)
         self._diagnosis: Diagnosis | None = None
         self._manifest: Manifest | None = None
+        self._checks = ConnectionChecks(lambda: self.session.now())
 
     def compose(self) -> ComposeResult:
         if self._noun.struct is Ingress and not self.session.model.server.is_cluster:
@@ -90,7 +92,7 @@ class ObjectWhyScreen(BackScreen):
         if not self.shown:
             return
         view = self.query_one("#why-text", LinesView)
-        inventory = inventory_of(self.session.model, self._objects.read, now)
+        inventory = inventory_of(self.session.model, self._objects.read, now, self._checks)
         items = find_objects(inventory, self._noun, self._name_, self._namespace_)
         self._diagnosis = diagnose_object(inventory, items[0]) if items else None
         self._manifest = manifest_of(inventory, items[0]) if items else None
@@ -102,6 +104,9 @@ class ObjectWhyScreen(BackScreen):
             shown = WhyView(self._diagnosis, self._manifest, now, readonly=self.session.readonly)
             view.show(why_lines(shown, view.size.width - 1))
         self.refresh_bindings()
+        if self._checks.is_due:
+            ask = partial(self._checks.ask, self.session.client, self._draw_now)
+            self.run_worker(ask, group="why-connections")
 
     @property
     def _is_known(self) -> bool:

@@ -36,6 +36,7 @@ from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.edit_record import edit_pod, fix_pod
 from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line
 from podtui.tui.commands.label_node import label_node, wanted_labels
+from podtui.tui.model.connection_checks import ConnectionChecks
 from podtui.tui.model.model import Changes
 from podtui.tui.model.objects import FollowedObjects
 from podtui.tui.screens.acting_screen import ActingScreen
@@ -121,6 +122,7 @@ class WhyScreen(ActingScreen, BackScreen):
         """The API pod as a manifest, cached until the pod changes."""
         self._objects = FollowedObjects(AROUND_PODS)
         self._follows = False
+        self._checks = ConnectionChecks(lambda: self.session.now())
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
@@ -195,6 +197,9 @@ class WhyScreen(ActingScreen, BackScreen):
         self.refresh_bindings()
         if pod is not None:
             self._request_log(pod, diagnosis)
+        if self._checks.is_due:
+            ask = partial(self._checks.ask, self.session.client, self._draw_now)
+            self.run_worker(ask, group="why-connections")
 
     def _facts(self, pod: Pod, now: float) -> Facts:
         facts = facts_of(self.session.model, pod, now, self._logs, self._log_problems)
@@ -213,7 +218,9 @@ class WhyScreen(ActingScreen, BackScreen):
             diagnosis = diagnose(facts)
             if not self._follow(facts.pod, diagnosis):
                 return diagnosis
-            inventory = inventory_of(self.session.model, self._objects.read, facts.now)
+            inventory = inventory_of(
+                self.session.model, self._objects.read, facts.now, self._checks
+            )
             return explain_pod(inventory, facts.pod, diagnosis)
         if manifest is None:
             return None

@@ -13,6 +13,7 @@ from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Event, Node, Pod
 from podtui.editing.edits import BREAK
+from podtui.tui.model.connection_checks import ConnectionChecks
 from podtui.tui.model.model import Model
 from podtui.tui.views.labels import manifest_message, place_of
 from podtui.tui.views.pod_status import FAMILIES, GLYPHS, Family, is_rejected
@@ -323,19 +324,23 @@ def facts_of(
 
 
 def inventory_of(
-    model: Model, read: Callable[[type[Any]], Iterable[Any] | None], now: float
+    model: Model,
+    read: Callable[[type[Any]], Iterable[Any] | None],
+    now: float,
+    checks: ConnectionChecks | None = None,
 ) -> Inventory:
     """Return the objects that the screen has: those of the model, and those of other kinds that
-    ``read`` returns. Logs are not read."""
+    ``read`` returns. Logs are not read. ``checks`` are the connections that were tried."""
     own = {Pod: model.pods, Node: model.nodes, Event: model.events, Manifest: model.manifests}
     nodes = by_node(model.pods.values())
-    return Inventory(
+    inventory = Inventory(
         read=lambda kind: own[kind].values() if kind in own else read(kind),
         now=now,
         diagnose_pod=lambda pod: diagnose(facts_of(model, pod, now, nodes=nodes)),
         in_cluster=model.server.is_cluster,
         scope=model.namespace or "",
     )
+    return inventory if checks is None else replace(inventory, check_connection=checks.of)
 
 
 class Explanations:

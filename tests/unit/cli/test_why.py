@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from why_objects import crashing_pod, make, template, unschedulable_pod
 
+from podtui.api.insight import ConnectionAttempt, ConnectionCheck, Outcome
 from podtui.api.local import (
     Diagnostic,
     Edit,
@@ -37,7 +38,7 @@ from podtui.api.v1 import (
 )
 from podtui.cli import main
 from podtui.cli import why as why_module
-from podtui.cli.why import Wanted, parse_wanted, why, why_of_cluster
+from podtui.cli.why import Wanted, parse_host, parse_wanted, reach, why, why_of_cluster
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.manifest.diagnose import read_manifest
 
@@ -80,6 +81,9 @@ class Api:
         self.log_paths: list[str] = []
         self.plan = b""
         self.planned: list[tuple[str, bytes]] = []
+        self.check: ConnectionCheck | Exception = ApiError(404, "NotFound", "not served")
+        self.checks: list[str] = []
+        """The pod and the query of each connection that is tried."""
 
     def json(self, socket: Path, path: str) -> Any:
         return {"items": msgspec.to_builtins(self.items.get(path, []))}
@@ -90,7 +94,12 @@ class Api:
             raise self._log
         return self._log
 
-    def post(self, socket: Path, path: str, body: bytes) -> bytes:
+    def post(self, socket: Path, path: str, body: bytes, timeout: float = 5.0) -> bytes:
+        if "/connections?" in path:
+            self.checks.append(path.partition("/pods/")[2])
+            if isinstance(self.check, Exception):
+                raise self.check
+            return msgspec.json.encode(self.check)
         self.planned.append((path, body))
         return self.plan
 
@@ -344,6 +353,99 @@ def test_a_kind_that_an_older_agent_does_not_serve_is_no_error(
     assert why(SOCKET, None, "text")[1]
     with pytest.raises(UsageError, match="this kind cannot be listed"):
         why(SOCKET, "deploy/web", "text")
+
+
+# --- connections from inside a pod
+
+
+def answer(outcome: Outcome) -> ConnectionCheck:
+    attempt = ConnectionAttempt(address="10.96.0.9", outcome=outcome, seconds=0.001)
+    return ConnectionCheck(host="db", port=80, name="db.lan", source="10.96.0.10",
+                           servers=("10.96.0.10",), addresses=("10.96.0.9",),
+                           attempts=(attempt,))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (Outcome.ACCEPTED, "db.lan is 10.96.0.9, port 80 accepted the connection in 1.0 ms"),
+        (Outcome.REFUSED, "db.lan is 10.96.0.9, port 80 refused the connection"),
+    ],
+)
+def test_a_pod_is_asked_whether_it_reaches_a_host(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome, text: str
+) -> None:
+    api = serve(monkeypatch, pod("good", fails=False), pod("bad", fails=True))
+    api.check = answer(outcome)
+    well = outcome is Outcome.ACCEPTED
+    printed = f"{text}\nname servers of the pod: 10.96.0.10"
+    assert reach(SOCKET, parse_wanted("good", None), "db:80", "text") == (printed, well)
+    assert api.checks == ["good-n1/connections?host=db&port=80"]
+    document, _ = reach(SOCKET, parse_wanted("pod/good", None), "db:80", "json")
+    assert json.loads(document)["attempts"][0]["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        (None, "--reach needs the name of a pod"),
+        ("deploy/web", "--reach needs the name of a pod"),
+        ("gone", "there is no single pod named 'gone'"),
+    ],
+)
+def test_reach_needs_one_pod(
+    monkeypatch: pytest.MonkeyPatch, word: str | None, message: str
+) -> None:
+    serve(monkeypatch, pod("good", fails=False))
+    with pytest.raises(UsageError, match=message):
+        reach(SOCKET, parse_wanted(word, None), "db", "text")
+
+
+def test_reach_is_not_for_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "good", "--reach", "db", "--context", "kind"]) == 2
+    assert "--reach does not support clusters" in capsys.readouterr().err
+
+
+def test_hosts_with_and_without_ports() -> None:
+    assert parse_host("db") == ("db", 0)
+    assert parse_host("db:80") == ("db", 80)
+    assert parse_host("[::1]:80") == ("::1", 80)
+    assert parse_host("[::1]") == parse_host("::1") == ("::1", 0)
+    for text in ("", ":80", "db:x", "db:70000", "[::1]80"):
+        with pytest.raises(UsageError):
+            parse_host(text)
+
+
+def naming_pod(name: str = "shop-1") -> Pod:
+    env = [{"name": "DB", "value": "http://db:80"}]
+    return crashing_pod(name, spec={"containers": [{"name": "c", "image": "a:1", "env": env}]})
+
+
+def test_a_failing_pod_is_asked_for_the_hosts_of_its_manifest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = serve(monkeypatch, naming_pod(), log=b"cannot connect to db\n")
+    api.items["/api/v1/services"] = [make("Service", "db", spec={"ports": [{"port": 80}]})]
+    api.check = answer(Outcome.REFUSED)
+    text, _ = why(SOCKET, "shop-1", "text")
+    assert "Asked from inside the pod: db.lan is 10.96.0.9, port 80 refused" in text
+    assert api.checks == ["shop-1/connections?host=db&port=80"]
+    api.check = ApiError(409, "Conflict", "the pod has no running sandbox")
+    text, _ = why(SOCKET, "shop-1", "text")
+    assert "This is a guess from the manifests; the pod cannot be asked: the pod has no" in text
+
+
+def test_a_cluster_is_not_asked() -> None:
+    pods = {"items": [msgspec.to_builtins(naming_pod())]}
+    bodies = {"/pods": pods, "/services": {"items": []}}
+
+    def ask(path: str) -> bytes:
+        name = path.rpartition("default")[2]
+        return json.dumps(bodies.get(name, {"items": []})).encode() if "log" not in path else b"db"
+
+    text, _ = why_of_cluster(ask, "/api/v1/namespaces/default/pods", "shop-1", "text")
+    assert "there is no Service db" in text
+    assert "This is a guess from the manifests; the pod cannot be asked: this is a cluster" in text
 
 
 def test_the_node_is_labelled_for_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace as replace_struct
 from why_objects import crashing_pod, inventory, make, ready_pod, template
 
+from podtui.api.insight import ConnectionAttempt, ConnectionCheck, Outcome
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.places import Path, Position, write_places
 from podtui.api.v1 import Service
 from podtui.why import Diagnosis, Evidence
+from podtui.why.connection_checks import check_text, fails
 from podtui.why.connections import Connection, connections, with_connections
 from podtui.why.endpoints import read_host
 from podtui.why.inventory import Inventory
@@ -234,6 +237,135 @@ def test_a_service_with_endpoints_is_not_blamed() -> None:
     pod = pod_naming("http://db:80")
     all_of = inventory(pod, service("db", 80), backend("db"))
     assert explained(all_of, pod, "db") == failing("db")
+
+
+# --- asked from inside the pod
+
+
+def asked(answer: ConnectionCheck | str, *items: Any) -> tuple[Inventory, list[tuple[str, int]]]:
+    """Return an inventory of objects whose pods see this, and the connections that are tried."""
+    tried: list[tuple[str, int]] = []
+
+    def check(pod: Any, host: str, port: int) -> ConnectionCheck | str:
+        assert pod.metadata.name == "client"
+        tried.append((host, port))
+        return answer
+
+    return replace(inventory(*items), check_connection=check), tried
+
+
+def seen(outcome: Outcome | None = None, error: str = "", port: int = 80) -> ConnectionCheck:
+    attempt = ConnectionAttempt(
+        address="10.96.0.9", outcome=outcome or Outcome.FAILED, seconds=0.002
+    )
+    return ConnectionCheck(
+        host="db", port=port, name="" if error else "db.default.svc.cluster.local",
+        source="10.96.0.10", error=error, addresses=() if error else ("10.96.0.9",),
+        attempts=(attempt,) if outcome else (),
+    )  # fmt: skip
+
+
+def test_a_refused_connection_is_the_cause_although_the_manifests_are_right() -> None:
+    pod = pod_naming("http://db:80")
+    all_of, tried = asked(seen(Outcome.REFUSED), pod, service("db", 80), backend("db"))
+    diagnosis = explained(all_of, pod, "connect to db: connection refused")
+    assert tried == [("db", 80)]
+    assert (diagnosis.cause, diagnosis.parts) == ("ServiceUnreachable", ())
+    assert diagnosis.title == (
+        "c cannot reach db: db.default.svc.cluster.local is 10.96.0.9, port 80 refused the"
+        " connection (asked from inside the pod)."
+    )
+    assert diagnosis.advice.startswith("Compare the target port of svc/db with the port")
+
+
+def test_a_missing_name_is_confirmed_from_inside_the_pod() -> None:
+    pod = pod_naming("http://dbb:80")
+    answer = replace_struct(seen(error="NXDOMAIN"), host="dbb")
+    all_of, _ = asked(answer, pod, service("db", 80))
+    diagnosis = explained(all_of, pod, "getaddrinfo ENOTFOUND dbb")
+    assert diagnosis.cause == "ServiceMissing"
+    assert "there is no Service dbb" in diagnosis.title
+    assert diagnosis.sentences[-1] == (
+        "Asked from inside the pod: dbb does not exist (NXDOMAIN from 10.96.0.10)."
+    )
+
+
+def test_a_host_that_accepts_now_is_no_cause() -> None:
+    pod = pod_naming("http://db:80")
+    all_of, _ = asked(seen(Outcome.ACCEPTED), pod, service("db", 80))  # without endpoints
+    diagnosis = explained(all_of, pod, "connect to db: connection refused")
+    assert diagnosis.cause == "DependencyMissing"
+    assert diagnosis.sentences[-1] == (
+        "Asked from inside the pod: db.default.svc.cluster.local is 10.96.0.9, port 80 accepted the"
+        " connection in 2.0 ms."
+    )
+
+
+def test_a_pod_that_cannot_be_asked_leaves_a_guess() -> None:
+    pod = pod_naming("http://dbb:80")
+    all_of, _ = asked("the pod has no running sandbox", pod, service("db", 80))
+    diagnosis = explained(all_of, pod, "no such host: dbb")
+    assert diagnosis.cause == "ServiceMissing"
+    assert diagnosis.sentences[-1] == (
+        "This is a guess from the manifests; the pod cannot be asked: the pod has no running"
+        " sandbox."
+    )
+    healthy, _ = asked("the pod has no running sandbox", pod_naming("http://db:80"),
+                       service("db", 80), backend("db"))  # fmt: skip
+    assert explained(healthy, pod_naming("http://db:80"), "db") == failing("db")
+
+
+def test_a_name_without_a_port_that_exists_leaves_the_endpoints_in_question() -> None:
+    pod = pod_naming("db")
+    all_of, tried = asked(seen(port=0), pod, service("db", 80))
+    diagnosis = explained(all_of, pod, "db: timeout")
+    assert tried == [("db", 0)]
+    assert diagnosis.title == "c cannot reach db: it has no endpoints."
+
+
+def test_hosts_that_the_log_names_are_asked_first_and_at_most_four() -> None:
+    names = [f"s{number}" for number in range(6)]
+    pod = pod_naming(",".join(f"http://{name}:80" for name in names))
+    items = [item for name in names for item in (service(name, 80), backend(name))]
+    all_of, tried = asked(seen(Outcome.ACCEPTED), pod, *items)
+    explained(all_of, pod, "lost s5")
+    assert tried == [("s5", 80), ("s0", 80), ("s1", 80), ("s2", 80)]
+
+
+def test_other_causes_ask_for_nothing() -> None:
+    pod = pod_naming("http://dbb:80")
+    all_of, tried = asked(seen(Outcome.ACCEPTED), pod)
+    with_connections(all_of, pod, replace(failing("dbb"), cause="ImageMissing"))
+    assert not tried
+
+
+def test_what_a_check_shows() -> None:
+    base = seen(Outcome.REFUSED)
+    name = "db.default.svc.cluster.local"
+    for check, text in (
+        (seen(port=0), f"{name} is 10.96.0.9"),
+        (seen(Outcome.TIMED_OUT), f"{name} is 10.96.0.9, port 80 did not answer within 0.0 s"),
+        (replace_struct(base, name=""), "10.96.0.9, port 80 refused the connection"),
+        (seen(error="SERVFAIL"), "db is unknown (SERVFAIL from 10.96.0.10)"),
+        (
+            replace_struct(seen(error="no answer"), source="", servers=("10.96.0.10", "10.0.0.2")),
+            "no name server answered for db (asked: 10.96.0.10, 10.0.0.2)",
+        ),
+        (
+            replace_struct(seen(error="no address"), name=name),
+            f"{name} has no address (no A and AAAA records from 10.96.0.10)",
+        ),
+        (seen(error="no name server"), "the pod has no name server to ask for db"),
+    ):
+        assert check_text(check) == text
+    two = replace_struct(base, attempts=(*base.attempts, *seen(Outcome.ACCEPTED).attempts))
+    assert check_text(two).endswith(
+        "; port 80: 10.96.0.9 refused the connection; 10.96.0.9 accepted the connection in 2.0 ms"
+    )
+    assert not fails(two)
+
+
+# --- the change
 
 
 def test_the_fix_of_a_workload_names_its_file_and_line() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from podtui.api.networking import Ingress, IngressClass, NetworkPolicy
+from podtui.api.networking import Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR
 from podtui.api.selectors import selector_text
 from podtui.api.times import since
 from podtui.manifest.strategies import networking
@@ -51,6 +51,20 @@ def _ingress_class(item: IngressClass, now: datetime) -> list[Cell]:
 def _network_policy(item: NetworkPolicy, now: datetime) -> list[Cell]:
     age = since(item.metadata.creationTimestamp, now)
     return [item.metadata.name, selector_text(item.spec.podSelector), age]
+
+
+def _ip_address(item: IPAddress, now: datetime) -> list[Cell]:
+    parent, reference = item.spec.parentRef, NONE
+    if parent is not None:
+        group = f".{parent.group}" if parent.group else ""
+        parts = (f"{parent.resource}{group}".lower(), parent.namespace, parent.name)
+        reference = "/".join(part for part in parts if part)
+    return [item.metadata.name, reference]
+
+
+def _service_cidr(item: ServiceCIDR, now: datetime) -> list[Cell]:
+    age = since(item.metadata.creationTimestamp, now)
+    return [item.metadata.name, ",".join(item.spec.cidrs), age]
 
 
 INGRESSES = Resource(
@@ -107,4 +121,29 @@ NETWORK_POLICIES = Resource(
     short_names=("netpol",),
     record="networkpolicies",
     strategy=networking.NETWORK_POLICIES,
+)
+IP_ADDRESSES = Resource(
+    api_version="networking.k8s.io/v1",
+    plural="ipaddresses",
+    singular="ipaddress",
+    kind="IPAddress",
+    namespaced=False,
+    columns=Columns((NAME, TableColumn("ParentRef", "Object that has the address.")), _ip_address),
+    short_names=("ip",),
+    record="ipaddresses",
+    strategy=networking.IP_ADDRESSES,
+)
+SERVICE_CIDRS = Resource(
+    api_version="networking.k8s.io/v1",
+    plural="servicecidrs",
+    singular="servicecidr",
+    kind="ServiceCIDR",
+    namespaced=False,
+    columns=Columns(
+        (NAME, TableColumn("CIDRs", "Ranges for the addresses of Services."), AGE), _service_cidr
+    ),
+    subresources={"status": ("get", "patch", "update")},
+    record="servicecidrs",
+    strategy=networking.SERVICE_CIDRS,
+    updates={"status": networking.SERVICE_CIDR_STATUS},
 )

@@ -43,6 +43,7 @@ DECLARED = {
     ("much",): ends(*("x" * 1000 for _ in range(100))),
 }
 EXEC = "?input=1&output=1&error=1&command=fails"
+NO_COMMAND = EXEC.replace("fails", "nosuchcommand")
 HTTP = b"GET / HTTP/1.0\r\n\r\n"
 
 
@@ -254,6 +255,19 @@ async def test_exec_over_spdy(tmp_path: Path) -> None:
         await peer.until_end(1, 5, 7)
         assert (peer.data[5], peer.data[7]) == (b"out\n", b"err\n")
         assert json.loads(peer.data[1])["reason"] == "NonZeroExitCode"
+
+
+async def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
+    """The API server that translates the streams of SPDY names the internal error once more."""
+    async with (
+        with_pod(tmp_path) as (world, _),
+        upgraded(world, f"/exec/default/web/c{NO_COMMAND}", channels.V4) as peer,
+    ):
+        for number, kind in enumerate(("error", "stdin", "stdout", "stderr")):
+            peer.open(2 * number + 1, kind)
+        await peer.until_end(1)
+        message = json.loads(peer.data[1])["message"]
+        assert message.startswith("Internal error occurred: error executing command in container: ")
 
 
 async def test_attach(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ REQUESTS = [
     for name in RECORDINGS
     for line in Path(__file__).with_name(name).read_text().splitlines()
 ]
-OWN_WARNINGS = tuple(f'299 - "{text}"' for text in (NO_POLICY,))
+NO_IPV6: Final = "podtui allocates IPv4 addresses only: fd00::/64 has no effect"
+OWN_WARNINGS = tuple(f'299 - "{text}"' for text in (NO_POLICY, NO_IPV6))
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 CHANGING = ("creationTimestamp", "resourceVersion", "uid", "managedFields", "deletionTimestamp")
 MARKS = (
