@@ -114,10 +114,12 @@ class NodeCertificates:
         """``kubeconfig`` is that of the node; it need not exist if there is a bootstrap kubeconfig.
         Raises `PodtuiError` if the node has no credentials, with what to do."""
         start = await asyncio.to_thread(_start, settings, kubeconfig, clock.now())
-        certificates = cls(settings, kubeconfig, start, addresses, clock)
-        if settings.tlsCertFile is None:
-            await certificates.serving.prepare()
-        return certificates
+        return cls(settings, kubeconfig, start, addresses, clock)
+
+    async def prepare(self) -> None:
+        """Make sure that the kubelet's server has a certificate. Raises `PodtuiError`."""
+        if self._settings.tlsCertFile is None:
+            await self.serving.prepare()
 
     def problem(self) -> str:
         """Return that the client certificate has expired, for `podtui.kubelet.tasks.Parts.check`;
