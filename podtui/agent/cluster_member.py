@@ -84,7 +84,7 @@ class ClusterMember:
 
     async def prepare(self) -> None:
         """Make sure that the kubelet server has a certificate. Raises `PodtuiError`."""
-        await self._certificates.serving.prepare()
+        await self._certificates.prepare()
 
     async def publish_authority(self) -> None:
         """Nothing: the pods' certificate authority is the cluster's."""

@@ -76,6 +76,7 @@ class NodeCertificates:
         self.authenticated = asyncio.Event()
         self._settings = settings
         self._kubeconfig = kubeconfig
+        self._addresses = addresses
         self._clock = clock
         self._writes_kubeconfig = start.bootstraps
         self._client: SignedCertificate | None = None
@@ -94,11 +95,11 @@ class NodeCertificates:
         if not start.bootstraps:
             self.authenticated.set()
         signed = None
-        if settings.serverTLSBootstrap:
+        if settings.serverTLSBootstrap and settings.tlsCertFile is None:
             signed = SignedCertificate(
                 CertificateFile(settings.pki_path, SERVING_FILE),
                 "the serving certificate of the node",
-                profile=lambda: serving_profile(settings.nodeName, addresses()),
+                profile=self._serving_profile,
                 source=self._node_credentials,
                 clock=clock,
             )
@@ -115,6 +116,11 @@ class NodeCertificates:
         start = await asyncio.to_thread(_start, settings, kubeconfig, clock.now())
         return cls(settings, kubeconfig, start, addresses, clock)
 
+    async def prepare(self) -> None:
+        """Make sure that the kubelet's server has a certificate. Raises `PodtuiError`."""
+        if self._settings.tlsCertFile is None:
+            await self.serving.prepare()
+
     def problem(self) -> str:
         """Return that the client certificate has expired, for `podtui.kubelet.tasks.Parts.check`;
         empty if it has not."""
@@ -125,13 +131,19 @@ class NodeCertificates:
 
     def jobs(self) -> Mapping[str, Callable[[], Awaitable[object]]]:
         """Return the long-running calls, by name."""
-        jobs: dict[str, Callable[[], Awaitable[object]]] = {"serving certificate": self.serving.run}
+        jobs: dict[str, Callable[[], Awaitable[object]]] = {}
         if self._client is not None:
             jobs["client certificate"] = self._client.run
+        if self._settings.tlsCertFile is None:
+            jobs["serving certificate"] = self.serving.run
         return jobs
 
+    def _serving_profile(self) -> CertificateProfile | None:
+        if not self.authenticated.is_set():
+            return None
+        return serving_profile(self._settings.nodeName, self._addresses())
+
     async def _node_credentials(self) -> Target:
-        await self.authenticated.wait()
         return self.target
 
     async def _credentials(self) -> Target | None:

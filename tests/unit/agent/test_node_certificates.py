@@ -436,7 +436,7 @@ async def test_the_serving_certificate_is_self_signed_by_default(
 ) -> None:
     path = world.server.kubeconfig({"token": "t"}, "token")
     certificates = await world.open(path)
-    await certificates.serving.prepare()
+    await certificates.prepare()
     first = presented(certificates)
     assert {"node-1", "192.0.2.7", "localhost"} <= names_of(first)
     assert "self-signed certificate, which no client trusts: serverTLSBootstrap is false" in (
@@ -454,14 +454,14 @@ async def test_the_serving_certificate_is_self_signed_by_default(
         third = presented(certificates)
         assert third != second
     again = await world.open(path)
-    await again.serving.prepare()
+    await again.prepare()
     assert presented(again) == third
     assert len([item for item in caplog.records if "self-signed" in item.getMessage()]) == 2
 
 
 async def test_the_self_signed_certificate_is_accepted_by_a_server(world: World) -> None:
     certificates = await world.open(world.server.kubeconfig({"token": "t"}, "token"))
-    await certificates.serving.prepare()
+    await certificates.prepare()
     tls_context(certificates.serving.path)
 
 
@@ -505,7 +505,7 @@ async def test_the_serving_certificate_is_signed_by_the_cluster(
         last = world.server.certificate(list(world.server.requests)[3])
         assert presented(certificates) == last
     again = await world.open(path, serverTLSBootstrap=True)
-    await again.serving.prepare()
+    await again.prepare()
     assert presented(again) == last
 
 
@@ -521,6 +521,18 @@ async def test_an_expired_serving_certificate_is_not_presented(world: World) -> 
         await world.later(hours=11)
         assert certificates.serving.path.name == "kubelet.pem"
         assert presented(certificates).not_valid_after_utc > world.clock.now()
+
+
+async def test_a_certificate_of_the_user_replaces_the_serving_certificate(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificates = await world.open(
+        world.node_config(), serverTLSBootstrap=True, tlsCertFile=world.folder / "mine.crt"
+    )
+    await certificates.prepare()
+    assert list(certificates.jobs()) == ["client certificate"]
+    assert not caplog.text
+    assert not certificates.serving.path.exists()
 
 
 async def test_a_node_without_addresses_waits_for_them(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 from datetime import UTC, datetime, timedelta
 
@@ -52,6 +53,10 @@ def request_of(profile: CertificateProfile) -> bytes:
 
 def issued(profile: CertificateProfile, begin: datetime = NOW, hours: float = 10) -> bytes:
     return AUTHORITY.sign(request_of(profile), begin, begin + timedelta(hours=hours))
+
+
+def base64_text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def test_the_request_of_a_client_certificate() -> None:
@@ -152,6 +157,31 @@ def test_answers() -> None:
     for damaged in ({}, {"spec": {"request": ""}, "status": {"certificate": "%"}}):
         with pytest.raises(msgspec.ValidationError):
             answer_of(damaged)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.binary().map(base64_text),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                "spec status request signerName certificate conditions type reason message".split()
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@examples(500)
+@given(spec=VALUES, status=VALUES)
+def test_any_answer_is_read_or_refused(spec: object, status: object) -> None:
+    content = {"spec": spec, "status": status}
+    for read in (answer_of, lambda item: conflict(item, CLIENT, KEY, NOW)):
+        with contextlib.suppress(msgspec.ValidationError):
+            read(content)
 
 
 def test_an_existing_request_is_used_only_if_it_is_ours() -> None:
