@@ -1,9 +1,9 @@
 """Run the runtime contract on every engine that Debian provides, each set up here by one command.
 
 ``contract [NAME …]`` starts each engine in turn, gives it the sample image, runs the contract
-suite and, on Podman, the tests of Services in pods on it, and stops it; ``start NAME`` prints the engine's URL
-and leaves it running until ``stop NAME``. Docker as root is not in the list: `scripts/engine.py`
-starts it, and every test runs on it.
+suite and, on Podman, the tests of Services in pods on it, and stops it; ``start NAME`` prints the
+engine's URL and leaves it running until ``stop NAME``. Docker as root is not in the list:
+`scripts/engine.py` starts it, and every test runs on it.
 
 Systemd is not needed: packages come from ``apt-get``, each engine has its own storage folder, the
 cgroup manager is cgroupfs. The mount namespace of each engine has these changes:
