@@ -11,8 +11,10 @@ from unavailable import UNAVAILABLE
 
 
 def cases() -> set[str]:
+    from engine_matrix import SERVICES
+
     found: set[str] = set()
-    for path in (ROOT / "tests/contract").glob("test_*.py"):
+    for path in (*(ROOT / "tests/contract").glob("test_*.py"), *map(ROOT.joinpath, SERVICES)):
         found |= set(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
     return found
 
