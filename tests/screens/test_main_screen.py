@@ -117,6 +117,11 @@ async def test_a_change_updates_its_row_and_the_cursor_stays() -> None:
     async with running(client) as (app, pilot):
         table = main(app).pods.table
         await pilot.press("j", "j", "j")
+
+        def on_leaving() -> bool:
+            return any(line.startswith("▌leaving-n1") for line in table_text(app))
+
+        await wait_for(pilot, on_leaving, "the cursor")
         key = table.cursor_key
         client.change(pod("counter", status("count", ended(1)), version="2"))
         await wait_for(
@@ -125,7 +130,7 @@ async def test_a_change_updates_its_row_and_the_cursor_stays() -> None:
         client.change(pod("aaa", status()))
         await wait_for(pilot, lambda: any("aaa-n1" in x for x in table_text(app)), "the new pod")
         assert table.cursor_key == key
-        assert any(line.startswith("▌leaving-n1") for line in table_text(app))
+        await wait_for(pilot, on_leaving, "the same cursor")
 
 
 async def test_the_cursor_goes_to_the_successor_of_an_edited_pod() -> None:
