@@ -80,7 +80,7 @@ T = TypeVar("T", bound=Object)
 
 
 class ClusterApi:
-    """What all ports share: the client, the followed objects and the copy. The client has
+    """The parts that all ports share: the client, the followed objects and the copy. The client has
     credentials as soon as ``authenticated`` is set."""
 
     def __init__(
@@ -557,10 +557,10 @@ def _map_patch(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str,
 
 @dataclass(slots=True)
 class _Watch:
-    """The watch of one document. ``known`` is set by its first answer."""
+    """The watch of one document. ``answered`` is set by its first answer."""
 
     task: asyncio.Task[None]
-    known: asyncio.Event
+    answered: asyncio.Event
     document: ConfigMap | Secret | None = None
     problem: str = ""
 
@@ -597,9 +597,9 @@ class ClusterDocuments:
                 for key in self._watches.keys() - self._wanted:
                     self._watches.pop(key).task.cancel()
                 for key in self._wanted - self._watches.keys():
-                    known = asyncio.Event()
+                    answered = asyncio.Event()
                     task = group.create_task(self._follow(key), name=f"follow {key}")
-                    self._watches[key] = _Watch(task, known)
+                    self._watches[key] = _Watch(task, answered)
                 await self._wanted_changed.wait()
         raise AssertionError("unreachable")
 
@@ -612,12 +612,12 @@ class ClusterDocuments:
             watch = self._watches[key]
             if isinstance(delta, Lost):
                 watch.problem = delta.reason
-                watch.known.set()
+                watch.answered.set()
                 continue
             items = cast("tuple[ConfigMap | Secret, ...]", delta.items)
             gone = not items or not isinstance(delta, Synced | Changed)
             watch.document, watch.problem = (None if gone else items[-1]), ""
-            watch.known.set()
+            watch.answered.set()
             self._readers[kind].put_nowait(key)
 
     async def get(self, key: ObjectKey) -> ConfigMap | Secret | None:
@@ -625,7 +625,7 @@ class ClusterDocuments:
         if watch is not None:
             try:
                 async with asyncio.timeout(LISTED_SECONDS):
-                    await watch.known.wait()
+                    await watch.answered.wait()
             except TimeoutError:
                 watch.problem = "the API server does not answer"
             if not watch.problem:

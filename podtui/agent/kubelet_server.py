@@ -21,7 +21,7 @@ from podtui.settings import Settings
 
 
 class NodeKubelet(KubeletEndpoints, KubeletFigures, Protocol):
-    """What the server needs of the kubelet."""
+    """The part of the kubelet that the server uses."""
 
 
 def kubelet_server(

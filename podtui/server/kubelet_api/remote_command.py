@@ -44,7 +44,7 @@ KUBELET_TARGETS: Final = (
     "{namespace}/{pod}/{container}",
     "{namespace}/{pod}/{uid}/{container}",
 )
-"""What follows the first part of a kubelet's path."""
+"""The rest of a kubelet's path, after its first part."""
 MOST_RUN_OUTPUT: Final = 16 * 1024 * 1024
 """The bytes of each output of a command that ``/run`` answers with: containerd's limit."""
 _API: Final = "/api/"

@@ -1,4 +1,4 @@
-"""Whether and how the kubelet creates its node."""
+"""The registration of the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kubelet server serves, over real TLS and with simulated containers."""
+"""The paths of the kubelet server, over real TLS and with simulated containers."""
 
 from __future__ import annotations
 
