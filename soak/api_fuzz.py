@@ -55,6 +55,8 @@ _SERVER_ERRORS: Final = (
     "resourceVersion: Invalid value: ",
     "error trying to reach service: ",
     "invalid upgrade response: ",
+    "no endpoints available for service ",
+    "no service port ",
 )
 """The beginnings of messages that a real API server sends with 500 and 503, too."""
 _USER: Final = {
