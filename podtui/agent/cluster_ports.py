@@ -252,16 +252,15 @@ class ClusterPods:
         await self._api.cache.listed((Pod,))
         self._changed.clear()
         pods = {pod.metadata.uid: pod for pod in self._api.cache.list(Pod)}
+        self._documents.follow_those_of(self._api.cache.list(Pod))
+        yield PodChanges(pods, complete=True)
         while True:
-            self._documents.follow_those_of(self._api.cache.list(Pod))
-            yield PodChanges(pods, complete=True)
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                changed, self._changed = self._changed, {}
-                if changed:
-                    self._documents.follow_those_of(self._api.cache.list(Pod))
-                    yield PodChanges(changed)
+            await self._wake.wait()
+            self._wake.clear()
+            changed, self._changed = self._changed, {}
+            if changed:
+                self._documents.follow_those_of(self._api.cache.list(Pod))
+                yield PodChanges(changed)
 
     async def list(self) -> tuple[Pod, ...]:
         """Return the copy, which is there before the API server answers."""
@@ -591,6 +590,8 @@ class ClusterDocuments:
 
     async def run(self) -> NoReturn:
         """Start and end watches. Runs forever."""
+        # The watches of a run that failed have ended: what they read may be old.
+        self._watches.clear()
         async with asyncio.TaskGroup() as group:
             while True:
                 self._wanted_changed.clear()

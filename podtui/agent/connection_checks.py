@@ -81,10 +81,10 @@ def addresses_in_hosts(text: str, host: str) -> tuple[str, ...]:
     """Return the addresses of a name in a hosts file."""
     wanted = host.rstrip(".").lower()
     lines = (line.partition("#")[0].split() for line in text.split("\n"))
-    found = (
+    addresses = (
         line[0] for line in lines if wanted in map(str.lower, line[1:]) and is_address(line[0])
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(addresses))
 
 
 def is_address(text: str) -> bool:

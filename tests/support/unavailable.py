@@ -34,8 +34,8 @@ def declare(request: pytest.FixtureRequest, info: EngineInfo) -> None:
 
 
 def _describe(info: EngineInfo) -> str:
-    words = [info.name, info.version, *(["rootless"] if info.rootless else [])]
-    return f"{' '.join(words)}, cgroup v{info.cgroup_version}"
+    parts = [info.name, info.version, *(["rootless"] if info.rootless else [])]
+    return f"{' '.join(parts)}, cgroup v{info.cgroup_version}"
 
 
 def _no_limits(info: EngineInfo) -> bool:

@@ -47,9 +47,11 @@ class Reviewer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
-    """How requests are authenticated and authorized: ``authentication`` and ``authorization`` of a
-    ``KubeletConfiguration``. Without ``webhook``, tokens are not accepted; with ``always_allow``,
-    each authenticated user may do everything. The seconds are how long answers are remembered."""
+    """The rules of ``authentication`` and ``authorization`` of a ``KubeletConfiguration``.
+
+    Without ``webhook``, tokens are not accepted; with ``always_allow``, each authenticated user may
+    do everything. The seconds are how long answers are remembered.
+    """
 
     anonymous: bool = False
     webhook: bool = True

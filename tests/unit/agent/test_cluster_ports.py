@@ -15,7 +15,7 @@ from served import Served, serving
 
 from podtui.agent import cluster_ports as ports_module
 from podtui.agent.cluster_member import is_write
-from podtui.agent.cluster_ports import ClusterApi, cluster_ports
+from podtui.agent.cluster_ports import ClusterApi, ClusterDocuments, cluster_ports
 from podtui.api.names import (
     CLUSTER,
     CLUSTER_PROBLEM,
@@ -365,6 +365,30 @@ async def test_only_documents_of_pods_here_are_followed(world: World) -> None:
         await world.server.put("configmaps", structs.replace(config, data={"k": "2"}))
         assert await anext(keys) == key
         assert (await documents.get(key)).data == {"k": "2"}
+
+
+async def test_documents_are_followed_again_after_a_failure(world: World) -> None:
+    config = ConfigMap(metadata=ObjectMeta(name="c", namespace="default"), data={"k": "1"})
+    await world.server.create("configmaps", config)
+    source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="c"))
+    documents: Any = ClusterDocuments(world.api)
+    documents.follow_those_of([api_pod("web", container(envFrom=(source,)))])
+    key = ("ConfigMap", "default", "c")
+
+    async def data() -> str:
+        return (await documents.get(key)).data["k"]
+
+    for text in ("1", "2"):
+        await world.server.put("configmaps", structs.replace(config, data={"k": text}))
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(documents.run())
+            await SystemClock().sleep(0)
+
+            async def changed(text: str = text) -> bool:
+                return await data() == text
+
+            await world.until(changed)
+            task.cancel()
 
 
 async def test_services_and_classes_are_those_of_the_cluster(world: World) -> None:
