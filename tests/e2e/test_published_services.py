@@ -349,7 +349,7 @@ def test_another_user_of_the_machine_reaches_only_what_is_published(agent: Kubec
 
 
 def as_other_user(attempts: list[list[Any]]) -> list[Any]:
-    """Try as another user; return the status code, the name of the error, or None of each attempt."""
+    """Try as another user. Return a status code, the name of an error, or None for each."""
     done = subprocess.run(
         [sys.executable, "-c", OTHER_USER],
         input=json.dumps(attempts),
