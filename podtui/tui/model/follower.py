@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
-from podtui.client.protocol import Client, Lost
+from podtui.client.protocol import Client, Lost, Synced
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
 from podtui.tui.model.model import LinkState, Model
 
@@ -33,6 +33,7 @@ class ApiFollower:
         self._model = model
         self._clock = clock
         self._on_change = on_change
+        self._manifests_listed = asyncio.Event()
 
     async def run(self) -> None:
         """Follow all kinds of objects that the server has, until cancelled."""
@@ -45,12 +46,18 @@ class ApiFollower:
 
     async def _follow(self, kind: Any) -> None:
         model = self._model
+        waits = kind is Pod and model.server.capabilities.manifests
         while True:
             try:
                 async for delta in self._client.follow(kind):
+                    if waits and isinstance(delta, Synced):
+                        # Whoever sees a pod can act on its file.
+                        await self._manifests_listed.wait()
                     if model.server.is_cluster:
                         model.namespace = self._client.namespace
                     model.fold(kind, delta)
+                    if model.is_synced(Manifest):
+                        self._manifests_listed.set()
                     if not isinstance(delta, Lost):
                         model.contact_at = self._clock()
                     self._on_change()

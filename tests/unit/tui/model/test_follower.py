@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tui_scene import FakeClient, node, pod, status, usage
+from tui_scene import FakeClient, manifest, node, pod, status, usage
 
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.v1 import Event, Node, Pod
@@ -81,6 +81,27 @@ async def test_deltas_and_usage_reach_the_model_and_are_reported() -> None:
         assert changes.count(LinkState.CONNECTED) == 5, "four lists and the usage"
 
 
+async def test_pods_are_shown_once_their_files_are_known() -> None:
+    client, model, web = Source(), Model(), pod("web", status())
+    name = web.metadata.name
+    client.send(Pod, Synced((web,)))
+    async with following(client, model):
+        await asyncio.sleep(60)
+        assert model.pods == {}
+        client.send(Manifest, Synced((manifest("web.yaml", pod_name=name),)))
+        await asyncio.sleep(1)
+        assert model.manifest_of(model.pods["uid-web"]) == manifest("web.yaml", pod_name=name)
+
+
+async def test_pods_are_shown_if_the_files_may_not_be_listed() -> None:
+    client, model = Source(), Model()
+    client.send(Pod, Synced((pod("web", status()),)))
+    client.send(Manifest, Lost("forbidden", refused=True))
+    async with following(client, model):
+        await asyncio.sleep(1)
+        assert set(model.pods) == {"uid-web"}
+
+
 @pytest.mark.parametrize(("code", "attempts"), [(429, 2), (503, 2), (403, 1), (404, 1)])
 async def test_the_kinds_are_read_again_if_the_server_is_busy(code: int, attempts: int) -> None:
     class Busy(Source):
@@ -106,6 +127,7 @@ async def test_a_failed_watch_is_reported_as_lost_and_repeated() -> None:
         await asyncio.sleep(0.5)
         assert changes == ["no route"]
         assert model.contact_at is None, "a failure is no contact"
+        client.send(Manifest, Synced(()))
         client.send(Pod, Synced((pod("web", status()),)))
         await asyncio.sleep(5)
         assert client.followed.count(Pod) == 3
