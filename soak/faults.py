@@ -398,7 +398,7 @@ FAULTS: Final = (
         run=kill_agent,
         full=200,
         short=10,
-        seconds=840,
+        seconds=1680,
     ),
     Fault(
         name="rollouts",
@@ -408,7 +408,7 @@ FAULTS: Final = (
         run=roll_out,
         full=200,
         short=4,
-        seconds=1200,
+        seconds=4800,
         checked="at every moment, by the API and by the engine: no pod more or fewer than"
         " maxSurge and maxUnavailable allow, one pod of an ordinal, an ordered StatefulSet starts"
         " no pod before the ones below it are ready, Recreate runs no two revisions, a Job runs"
@@ -424,7 +424,7 @@ FAULTS: Final = (
         run=change_services,
         full=100,
         short=3,
-        seconds=1200,
+        seconds=4800,
         checked="no request fails while the pods run, and no pod answers that was no endpoint;"
         " afterwards each Service answers from each pod with all of its endpoints and no other,"
         " also after a flush, which an event reports; no rules are left on the host",
@@ -438,7 +438,7 @@ FAULTS: Final = (
         run=restart_engine,
         full=20,
         short=1,
-        seconds=240,
+        seconds=480,
         engine_ends=True,
     ),
     Fault(
@@ -448,7 +448,7 @@ FAULTS: Final = (
         run=hang_engine,
         full=20,
         short=2,
-        seconds=260,
+        seconds=520,
         checked=f"a hang, also one that follows another, is reported as NotReady within"
         f" {NOT_READY_SECONDS:.0f} s; the agent stops within {STOP_SECONDS:.0f} s in the middle"
         " of one",
@@ -460,7 +460,7 @@ FAULTS: Final = (
         run=fill_disk,
         full=4,
         short=1,
-        seconds=120,
+        seconds=240,
         checked="the agent survives it, and the API answers meanwhile",
     ),
     Fault(
@@ -471,7 +471,7 @@ FAULTS: Final = (
         run=damage_records,
         full=2000,
         short=120,
-        seconds=720,
+        seconds=1440,
         checked="each file is opened or set aside, and written to afterwards; with one of"
         f" {FILES_PER_AGENT}, an agent starts: no container is restarted; records may start over",
     ),
@@ -482,7 +482,7 @@ FAULTS: Final = (
         run=lose_folder,
         full=10,
         short=2,
-        seconds=150,
+        seconds=300,
     ),
     Fault(
         name="clock",
@@ -491,7 +491,7 @@ FAULTS: Final = (
         run=jump_clock,
         full=12,
         short=3,
-        seconds=180,
+        seconds=360,
         checked="a client with the same clock trusts the API's certificate at once, also after a"
         " jump of 100 days and one of 11 years",
     ),
@@ -502,7 +502,7 @@ FAULTS: Final = (
         run=remove_by_hand,
         full=12,
         short=2,
-        seconds=180,
+        seconds=360,
         checked="no other pod is touched",
     ),
     Fault(
@@ -512,7 +512,7 @@ FAULTS: Final = (
         run=waves,
         full=10,
         short=1,
-        seconds=640,
+        seconds=1280,
         checked="memory, descriptors and threads of the agent after the last wave are at most"
         " 1.25 times those after the third",
         pods=0,

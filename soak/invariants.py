@@ -10,10 +10,8 @@ from typing import Any, Final
 import docker.errors
 
 from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, GROUP_VERSION, SANDBOX_CONTAINER_NAME
-from soak.world import NODE, Container, World
+from soak.world import NODE, WAIT_SECONDS, Container, World
 
-SETTLE_SECONDS: Final = 150.0
-_WRITE_SECONDS: Final = 30.0
 _NETWORKS: Final = {"bridge", "host", "none"}
 
 
@@ -55,7 +53,7 @@ def snapshot(world: World) -> Snapshot:
         return events <= world.events_on_disk()
 
     try:
-        world.wait(written, "the events on disk", _WRITE_SECONDS)
+        world.wait(written, "the events on disk")
     except TimeoutError as error:
         raise Broken(f"events are written: {error}") from None
     pods = world.get("/api/v1/pods")
@@ -68,7 +66,7 @@ def snapshot(world: World) -> Snapshot:
     )
 
 
-def settle(world: World, timeout: float = SETTLE_SECONDS) -> None:
+def settle(world: World) -> None:
     """Wait for the desired state. Raises `Broken` with what is missing."""
     found = ["nothing was checked"]
 
@@ -78,10 +76,12 @@ def settle(world: World, timeout: float = SETTLE_SECONDS) -> None:
         return not found
 
     try:
-        world.wait(reached, "the desired state", timeout)
+        world.wait(reached, "the desired state")
     except TimeoutError:
         shown = "; ".join(found[:6])
-        raise Broken(f"the desired state is reached: not after {timeout:.0f} s: {shown}") from None
+        raise Broken(
+            f"the desired state is reached: not after {WAIT_SECONDS:.0f} s: {shown}"
+        ) from None
 
 
 def unsettled(world: World) -> list[str]:

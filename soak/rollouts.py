@@ -22,7 +22,6 @@ from soak.workloads import (
 from soak.world import World
 
 KILLS_PER_STEP: Final = 10
-_SETTLE_SECONDS: Final = 300.0
 _CORE: Final = f"/api/v1/namespaces/{NAMESPACE}"
 
 
@@ -120,7 +119,7 @@ class Fleet:
             return not missing
 
         try:
-            self._world.wait(reached, "the workloads", _SETTLE_SECONDS)
+            self._world.wait(reached, "the workloads")
         except TimeoutError as error:
             raise Broken(f"the workloads settle: {error}: {'; '.join(missing[:6])}") from None
         finally:
@@ -173,7 +172,7 @@ class Fleet:
         self._seen.limits.clear()
         self._world.send("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
         try:
-            self._world.wait(self._is_gone, "the namespace is gone", _SETTLE_SECONDS)
+            self._world.wait(self._is_gone, "the namespace is gone")
         except TimeoutError as error:
             raise Broken(f"nothing left over: {error}") from None
 

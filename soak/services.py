@@ -37,7 +37,6 @@ _SAMPLE: Final = 4
 """The Services whose endpoints must all answer."""
 _SAMPLE_REQUESTS: Final = 80
 """The probability that one of five endpoints does not answer is 10^-7."""
-_SETTLE_SECONDS: Final = 150.0
 _NAMESPACE: Final = "default"
 _API: Final = f"/api/v1/namespaces/{_NAMESPACE}/services"
 _EVENTS: Final = f"/api/v1/namespaces/{_NAMESPACE}/events"
@@ -199,7 +198,7 @@ class Fleet:
             return not wrong
 
         try:
-            self.world.wait(settled, "the Services", _SETTLE_SECONDS)
+            self.world.wait(settled, "the Services")
         except TimeoutError as error:
             raise Broken(f"Services answer: {error}: {'; '.join(wrong[:4])}") from None
         for pod, client in asked.items():

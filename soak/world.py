@@ -33,6 +33,9 @@ from soak.engine import IMAGE, Engine, wait_until
 
 NODE: Final = "soak"
 _ANSWER_SECONDS: Final = 120.0
+WAIT_SECONDS: Final = 600.0
+"""Limit of each wait for a state. It ends early; the limit is long since the machine may be busy.
+"""
 _POD: Final = f"""\
 apiVersion: v1
 kind: Pod
@@ -342,5 +345,5 @@ class World:
             reader.join(5)
             client.close()
 
-    def wait(self, condition: Any, what: str, timeout: float = 120.0) -> None:
+    def wait(self, condition: Any, what: str, timeout: float = WAIT_SECONDS) -> None:
         wait_until(condition, what, timeout)
