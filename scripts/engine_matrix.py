@@ -1,7 +1,7 @@
 """Run the runtime contract on every engine that Debian provides, each set up here by one command.
 
 ``contract [NAME …]`` starts each engine in turn, gives it the sample image, runs the contract
-suite and, on Podman, the tests of Services in pods on it, and stops it; ``start NAME`` prints the
+suite and the tests of Services in pods on it, and stops it; ``start NAME`` prints the
 engine's URL and leaves it running until ``stop NAME``. Docker as root is not in the list:
 `scripts/engine.py` starts it, and every test runs on it.
 
@@ -39,8 +39,11 @@ DATA = Path("/var/tmp/podtui-engines")
 RUN = Path("/run/podtui-engines")
 IMAGE = "busybox:1.36"
 # What an engine must do; the ignored file tests the API over the engine.
-CONTRACT = ("tests/contract", "--ignore=tests/contract/test_client_sessions.py")
-SERVICES = ("tests/engine/test_services.py",)
+TESTS = (
+    "tests/contract",
+    "--ignore=tests/contract/test_client_sessions.py",
+    "tests/engine/test_services.py",
+)
 ROOTLESS_SCRIPTS = ("/usr/share/docker.io/contrib/dockerd-rootless.sh", "dockerd-rootless.sh")
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -62,7 +65,6 @@ class Engine:
     rootless: bool
     socket_name: str
     programs: dict[str, str]
-    tests: tuple[str, ...] = (*CONTRACT, *SERVICES)
 
     @property
     def data(self) -> Path:
@@ -101,7 +103,6 @@ ENGINES = (
         True,
         "docker.sock",
         {"dockerd": "docker.io", "rootlesskit": "rootlesskit", **ROOTLESS_PACKAGES},
-        CONTRACT,  # The tests of Services have not been tried there.
     ),
     Engine("podman", False, "podman.sock", PODMAN_PACKAGES),
     Engine("podman-rootless", True, "podman.sock", {**PODMAN_PACKAGES, **ROOTLESS_PACKAGES}),
@@ -285,7 +286,7 @@ def contract(engines: Sequence[Engine], arguments: Sequence[str]) -> int:
             tested = (
                 made.returncode
                 or subprocess.run(
-                    [sys.executable, "-m", "pytest", *engine.tests, "-m", "engine", *arguments],
+                    [sys.executable, "-m", "pytest", *TESTS, "-m", "engine", *arguments],
                     env=environment,
                     cwd=ROOT,
                     check=False,

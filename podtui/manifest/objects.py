@@ -147,7 +147,7 @@ def read_object(document: Document, kind: Kind) -> tuple[FolderDocument | None, 
         metadata.pop("namespace", None)
     stated = _stated(tree, document.value)
     stated["metadata"] = {
-        name: value for name, value in stated["metadata"].items() if name not in _OF_SERVER
+        name: value for name, value in stated.get("metadata", {}).items() if name not in _OF_SERVER
     }
     if kind.namespaced:
         stated["metadata"]["namespace"] = metadata["namespace"]
@@ -205,8 +205,9 @@ def _item(
     stated = msgspec.convert(tree, kind.struct)
     item = strategy.prepare_create(stated)
     errors += (e for e in strategy.validate_create(item) if not _is_allocated(e, kind))
+    # Not the metadata of ``item``: a LimitRange without a name gets a random one over the API.
     errors += object_meta(
-        item.metadata, "metadata", namespaced=kind.namespaced, name_rule=path_segment
+        stated.metadata, "metadata", namespaced=kind.namespaced, name_rule=path_segment
     )
     problems = validation_problems(errors, document, reported)
     warnings = [_warning(text, document) for text in strategy.warnings(stated, None)]

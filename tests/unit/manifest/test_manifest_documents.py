@@ -12,6 +12,7 @@ from manifests import NODE, pod_text
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import ConfigMap, Secret
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.kinds import KINDS, Kind
 from podtui.manifest.result import ReadResult
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {A: b}\n"
@@ -469,3 +470,11 @@ def test_a_list_of_secrets_is_protected() -> None:
     result = read(as_list(SECRET + f"data: {{a: {HIDDEN}!}}\n"))
     assert result.invalid
     assert HIDDEN not in str(result)
+
+
+@pytest.mark.parametrize("metadata", ["", "metadata:\n", "Metadata: {name: x}\n"])
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_an_object_of_any_kind_needs_a_name(kind: Kind, metadata: str) -> None:
+    rest = "spec: {limits: []}\n" if kind.name == "LimitRange" else ""
+    found = read(f"apiVersion: {kind.api_version}\nkind: {kind.name}\n{metadata}{rest}").diagnostics
+    assert "Required value: name or generateName is required" in [item.message for item in found]
