@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -136,6 +136,8 @@ class Kubelet:
             stalled=self._pleg.problem,
             problem=parts.problem,
             on_resources=self._on_resources_changed,
+            devices=lambda: self._managers.devices.resources(),
+            reset_devices=lambda: self._managers.without_checkpoint,
         )
         self._statuses = StatusManager(
             ports.pods, clock, config.node_name, lambda: self._node.uid, self._may_run
@@ -154,6 +156,8 @@ class Kubelet:
             containers=self._running_containers,
             topology=read_machine_topology if host is None else host.topology,
             on_change=self._show_cpus,
+            on_capacity=self._node.devices_changed,
+            on_health=self._wake_all,
         )
         self._admissions = Admissions(
             find=self._manager.get,
@@ -255,6 +259,7 @@ class Kubelet:
             reasons=starter.reasons,
             probes=self._probes,
             node=self._node,
+            managers=self._managers,
             clock=clock,
         )
         self._syncer = Syncer(
@@ -512,6 +517,10 @@ class Kubelet:
         await self._housekeeping.collect(ended=True)
         # Removed containers no longer use their images.
         await self._pleg.relist()
+
+    def _wake_all(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self._workers.wake(uid)
 
     def wake(self, uid: str) -> None:
         """Run a pass for a pod after a change outside the runtime, such as a probe result."""
