@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from podtui.api.local import WhatIf
@@ -34,6 +35,7 @@ from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node_care import NodeCare
 from podtui.kubelet.pleg.pleg import Engine, Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.plugins.device_plugins import DevicePlugins
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
@@ -448,10 +450,22 @@ class Kubelet:
                 "housekeeping": self._loop.run_housekeeping,
                 **({} if self._care is None else self._care.tasks()),
             }
+            if self._config.plugin_dir:
+                tasks["device plugins"] = self._run_device_plugins
             if self._tokens is not None:
                 tasks["service accounts"] = partial(self._follow_accounts, self._tokens)
             for name, task in tasks.items():
                 group.create_task(self._parts.keep_running(name, task), name=name)
+
+    async def _run_device_plugins(self) -> None:
+        """Serve device plugins. Their devices are those of this machine, so that an engine on
+        another one cannot use them."""
+        await self._link.wait_ready()
+        if not (self._engine_is_here() or self._config.simulated):
+            _LOG.info("device plugins are not served: the engine runs on another machine")
+            await asyncio.Event().wait()
+        directory = Path(self._config.plugin_dir)
+        await DevicePlugins(directory, self._managers.devices, self._clock).run()
 
     async def _follow_documents(self, kind: DocumentKind) -> None:
         """Wake the pods that refer to a document that changes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -103,14 +103,12 @@ def encode_message(message: Message) -> bytes:
     """Encode a message; fields with empty values are left out."""
     encoded = bytearray()
     for number, (name, _) in sorted(_numbers(type(message)).items()):
-        value = getattr(message, name)
+        value: Any = getattr(message, name)
         if isinstance(value, Mapping):
-            pairs: Mapping[str, str] = value
-            for key, text in sorted(pairs.items()):
+            for key, text in sorted(cast("Mapping[str, str]", value).items()):
                 encoded += _delimited(number, _value(1, key) + _value(2, text))
         elif isinstance(value, tuple):
-            items: tuple[str | Message, ...] = value
-            for item in items:
+            for item in cast("tuple[str | Message, ...]", value):
                 data = item.encode() if isinstance(item, str) else encode_message(item)
                 encoded += _delimited(number, data)
         elif value is not None:
@@ -136,13 +134,14 @@ def decode_message(data: bytes | memoryview, kind: type[_Message]) -> _Message:
     """Decode a message; fields with unknown numbers are ignored. Raises `ProtobufError`."""
     numbers = _numbers(kind)
     values: dict[str, Any] = {}
+    lists: dict[str, list[object]] = {}
     for number, raw in raw_fields(memoryview(data)):
         if number not in numbers:
             continue
         name, declared = numbers[number]
         arguments = get_args(declared)
         if get_origin(declared) is tuple:
-            values.setdefault(name, []).append(_decoded(raw, arguments[0]))
+            lists.setdefault(name, []).append(_decoded(raw, arguments[0]))
         elif arguments and isinstance(arguments[0], type) and issubclass(arguments[0], Message):
             values[name] = decode_message(as_bytes(raw), arguments[0])
         elif arguments:
@@ -150,8 +149,9 @@ def decode_message(data: bytes | memoryview, kind: type[_Message]) -> _Message:
             values.setdefault(name, {})[as_text(pair.get(1, b""))] = as_text(pair.get(2, b""))
         else:
             values[name] = _decoded(raw, declared)
-    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return kind(**{**values, **lists})
+    for name, items in lists.items():
+        values[name] = tuple(items)
+    return kind(**values)
 
 
 def _decoded(raw: Raw, kind: type[object]) -> object:

@@ -160,15 +160,15 @@ class ResourceManagers:
             await self._save()
         else:
             self._topology = TopologyManager("none", self._config.topology_manager_scope, ())
-        await asyncio.to_thread(self._load_devices)
+        await self._load_devices()
 
-    def _load_devices(self) -> None:
+    async def _load_devices(self) -> None:
         """Restore the allocated devices. Without their checkpoint the kubelet runs all the same, as
         the kubelet does."""
         if self._checkpoint is None:
             return
         try:
-            content = read_private(self._checkpoint)
+            content = await asyncio.to_thread(read_private, self._checkpoint)
             self.without_checkpoint = content is None
             if content is not None:
                 self.devices.restore(content)
