@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,7 +28,9 @@ from podtui.kubelet.resource_managers.device_api import (
     ContainerAllocateResponse,
     ContainerPreferredAllocationResponse,
     Device,
+    DeviceMount,
     DevicePluginOptions,
+    DeviceSpec,
     Empty,
     ListAndWatchResponse,
     NumaNodeId,
@@ -171,3 +174,24 @@ class DevicePluginServer:
                 ),
             )
         )
+
+
+async def serve_forever(directory: Path, host_path: str) -> None:
+    """Register a plugin of one device, which is /dev/null and a mount of ``host_path``."""
+
+    def answer(ids: tuple[str, ...]) -> AllocateResponse:
+        response = ContainerAllocateResponse(
+            envs={"DEVICES": ",".join(ids)},
+            mounts=(DeviceMount("/from-plugin", host_path, True),),
+            devices=(DeviceSpec("/dev/from-plugin", "/dev/null", "rw"),),
+        )
+        return AllocateResponse((response,))
+
+    plugin = DevicePluginServer((device("a"),), answer=answer)
+    async with plugin.serving(directory / "p.sock"):
+        await plugin.register(directory / "kubelet.sock", directory / "p.sock")
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve_forever(Path(sys.argv[1]), sys.argv[2]))

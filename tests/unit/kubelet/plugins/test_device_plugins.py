@@ -187,8 +187,8 @@ async def test_a_pod_without_a_free_device_is_rejected(directory: Path) -> None:
         (
             {"answer": lambda ids: CdiDevice("\x01")},
             (
-                "Allocate failed due to rpc error: code = Internal desc = grpc: failed to unmarshal "
-                "the received message: illegal tag 0, which is unexpected"
+                "Allocate failed due to rpc error: code = Internal desc = grpc: failed to "
+                "unmarshal the received message: illegal tag 0, which is unexpected"
             ),
         ),
         (
