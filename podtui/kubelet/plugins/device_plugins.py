@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.kubelet_metrics import DEVICE_REGISTRATIONS
-from podtui.kubelet.node.node_status import is_extended
 from podtui.kubelet.plugins.plugin_registry import PluginRegistry, list_sockets
 from podtui.kubelet.resource_managers.device_api import VERSION, Empty, RegisterRequest
 from podtui.kubelet.resource_managers.device_checkpoint import DEVICE_PLUGINS
 from podtui.kubelet.resource_managers.device_manager import DeviceError, DeviceManager
+from podtui.manifest.validation.resources import is_extended
 from podtui.private_files import check_root
 from podtui.text.go_format import quoted
 
@@ -80,6 +80,10 @@ class DevicePlugins:
         for directory in (self._directory / DEVICE_PLUGINS, self._directory / REGISTRY):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             check_root(directory)
+        if _is_served(self._socket):
+            raise PodtuiError(
+                f"{self._socket} is that of a running kubelet; set another directory as pluginDir"
+            )
         for path in list_sockets(self._socket.parent):
             path.unlink()
         if len(os.fsencode(self._socket)) > _LONGEST_PATH:
@@ -168,6 +172,16 @@ class DevicePlugins:
         finally:
             plugin.close()
             self._devices.disconnected(resource, plugin)
+
+
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def _check_name(resource: str) -> None:

@@ -129,6 +129,19 @@ async def test_other_users_may_not_write_to_the_directory(directory: Path) -> No
 
 
 @virtual()
+async def test_the_directory_of_a_running_kubelet_is_refused(directory: Path) -> None:
+    path = directory / "device-plugins/kubelet.sock"
+    async with world(directory).running() as one:
+        await one.until(path.is_socket)
+        before = path.stat().st_ino
+        async with world(directory).running() as other:
+            await other.sleep(15)
+            (ready,) = [c for c in (await other.node()).status.conditions if c.type == "Ready"]
+            assert "is that of a running kubelet" in ready.message
+        assert path.stat().st_ino == before
+
+
+@virtual()
 async def test_registrations_are_refused_with_the_kubelets_texts(directory: Path) -> None:
     async with world(directory).running() as one:
         kubelet = directory / "device-plugins/kubelet.sock"
