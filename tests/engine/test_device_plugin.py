@@ -39,6 +39,15 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("d")
 
 
+async def registration_socket(directory: Path) -> Path:
+    """Wait until plugins can register; return the socket."""
+    path = directory / "device-plugins/kubelet.sock"
+    async with asyncio.timeout(120):
+        while not path.exists():  # noqa: ASYNC110, ASYNC240 - the kubelet makes it
+            await asyncio.sleep(0.1)
+    return path
+
+
 async def wait_for_amounts(world: EngineWorld, capacity: str, allocatable: str) -> None:
     async with asyncio.timeout(120):
         while True:
@@ -56,10 +65,7 @@ async def test_a_container_has_the_device_of_a_plugin(engine_url: str, directory
     (data / "file").write_text("content\n")
     world = EngineWorld(engine_url, plugin_dir=str(directory))
     async with world.running():
-        sockets = directory / "device-plugins"
-        async with asyncio.timeout(120):
-            while not (sockets / "kubelet.sock").exists():  # noqa: ASYNC110 - another task makes it
-                await asyncio.sleep(0.1)
+        sockets = (await registration_socket(directory)).parent
         process = await asyncio.create_subprocess_exec(
             sys.executable, device_plugin.__file__, str(sockets), str(data)
         )
@@ -78,22 +84,19 @@ async def test_a_container_has_the_device_of_a_plugin(engine_url: str, directory
 async def test_an_engine_without_cdi_devices_refuses_them(engine_url: str, directory: Path) -> None:
     world = EngineWorld(engine_url, plugin_dir=str(directory))
     async with world.running():
-        await world.runtime.read_info()
+        kubelet = await registration_socket(directory)
         info = await world.runtime.read_info()
         if not any("CDI" in text for text in info.lacking):
             pytest.skip("this engine has CDI devices")
-        sockets = directory / "device-plugins"
-        async with asyncio.timeout(120):
-            while not (sockets / "kubelet.sock").exists():  # noqa: ASYNC110 - another task makes it
-                await asyncio.sleep(0.1)
         plugin = device_plugin.DevicePluginServer(
             (device_plugin.device("a"),),
             answer=lambda ids: AllocateResponse(
                 (ContainerAllocateResponse(cdi_devices=(CdiDevice("example.com/dev=0"),)),)
             ),
         )
-        async with plugin.serving(sockets / "p.sock"):
-            await plugin.register(sockets / "kubelet.sock", sockets / "p.sock")
+        socket = kubelet.with_name("p.sock")
+        async with plugin.serving(socket):
+            await plugin.register(kubelet, socket)
             await wait_for_amounts(world, "1", "1")
             world.add(POD.replace("NAME", "web"))
             status = await world.until(
