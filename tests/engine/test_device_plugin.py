@@ -43,7 +43,7 @@ async def registration_socket(directory: Path) -> Path:
     """Wait until plugins can register; return the socket."""
     path = directory / "device-plugins/kubelet.sock"
     async with asyncio.timeout(120):
-        while not path.exists():  # noqa: ASYNC110, ASYNC240 - the kubelet makes it
+        while not path.exists():  # noqa: ASYNC110 - the kubelet makes it
             await asyncio.sleep(0.1)
     return path
 
