@@ -328,7 +328,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if action == "label_node":
             if not wanted_labels(self._diagnosis) or self._home is None:
                 return False
-            return None if self.session.readonly else True
+            return True if self.session.changes_objects else None
         if action == "next":
             return self._diagnosis is not None and len(self._diagnosis.fixes) > 1
         return super().check_action(action, parameters)
