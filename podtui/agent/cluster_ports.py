@@ -42,6 +42,7 @@ from podtui.api.names import (
     WOULD_FIT,
 )
 from podtui.api.objects import Object
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import is_mirror
 from podtui.api.times import parse_time, rfc3339_micros
 from podtui.api.v1 import (
@@ -85,7 +86,7 @@ CLAIM_SECONDS: Final = 5.0
 """Between two reads of a claim that is not bound: nodes may not watch claims."""
 _LOCAL: Final = (KILLS, LACKS, PULL_PROGRESS, WOULD_FIT)
 """Annotations of mirror pods that exist only in the copy: a node may not write them."""
-_UNANSWERED: Final = "not yet: the API server has not answered"
+_UNANSWERED: Final = "the API server has not answered"
 _UNREAD_SERVICES: Final = "services have not yet been read at least once, cannot construct envvars"
 T = TypeVar("T", bound=Object)
 
@@ -113,6 +114,8 @@ class ClusterApi:
         self.state = ClusterState(clock)
         self.answers: bool | None = None
         """Whether the API server answered last; None before the first answer."""
+        self.has_listed = False
+        """Whether the pods of this node were listed since the start."""
 
     async def restore(self) -> None:
         """Continue with the state in the copy of an earlier agent."""
@@ -134,6 +137,7 @@ class ClusterApi:
     def _report_answer(self, delta: Delta) -> None:
         self.answers = not isinstance(delta, Lost)
         if not isinstance(delta, Lost):
+            self.has_listed = True
             text = f"{self.client.target} answers"
             self.state.report(well(CLUSTER_UNAVAILABLE, "ClusterAnswers", text))
             return
@@ -313,18 +317,24 @@ class ClusterPods:
     async def create(self, pod: Pod) -> Pod:
         """Create a mirror pod. Until it is created, the copy has the static pod and the reason."""
         key = _key(pod)
-        why = self._unmirrored.get(key, (pod, _UNANSWERED))[1]
+        if key in self._unmirrored:
+            why = self._unmirrored[key][1]
+        else:
+            why = self._mirror_problem(PodtuiError(_UNANSWERED))
         self._unmirrored[key] = pod, why
         await self._copy(key)
         try:
             created = await self._create(pod)
         except PodtuiError as error:
-            self._unmirrored[key] = pod, mirror_problem(error)
+            self._unmirrored[key] = pod, self._mirror_problem(error)
             await self._copy(key)
             raise
         self._unmirrored.pop(key, None)
         self._api.cache.put(created)
         return await self.update(created, lambda stored: _with_state_of(stored, pod))
+
+    def _mirror_problem(self, error: PodtuiError) -> str:
+        return mirror_problem(error, is_known=self._api.has_listed)
 
     async def _create(self, pod: Pod) -> Pod:
         meta = pod.metadata
@@ -746,7 +756,9 @@ class ClusterServices:
         self._api = api
 
     async def of(self, pod: Pod) -> tuple[Service, ...]:
-        await self._api.listed(Service, _UNREAD_SERVICES)
+        """Return the Services. A static pod has to start without the API server."""
+        if not is_static(pod):
+            await self._api.listed(Service, _UNREAD_SERVICES)
         namespace, cache = pod.metadata.namespace, self._api.cache
         services = cache.list(Service, namespace)
         api = None if namespace == API_SERVICE[0] else cache.get(Service, *API_SERVICE)

@@ -39,14 +39,14 @@ class ClusterState:
 
     def report(self, condition: NodeCondition) -> None:
         """Set a condition. It keeps its transition time while its status is the same."""
-        before = self._conditions.get(condition.type)
-        same = before is not None and before.status == condition.status
-        since = before.lastTransitionTime if before is not None and same else None
-        since = since or rfc3339(self._clock.now())
-        condition = structs.replace(condition, lastTransitionTime=since)
-        if condition != before:
-            self._conditions[condition.type] = condition
-            self.on_change()
+        before, since = self._conditions.get(condition.type), rfc3339(self._clock.now())
+        condition = structs.replace(condition, lastHeartbeatTime=since, lastTransitionTime=since)
+        if before is not None and before.status == condition.status:
+            condition = structs.replace(condition, lastTransitionTime=before.lastTransitionTime)
+            if (before.reason, before.message) == (condition.reason, condition.message):
+                return
+        self._conditions[condition.type] = condition
+        self.on_change()
 
     def added_to(self, node: Node) -> Node:
         """Return the node with the conditions."""
@@ -99,9 +99,12 @@ def certificate_condition(
     return well(CERTIFICATE_EXPIRING, "CertificateValid", text)
 
 
-def mirror_problem(error: PodtuiError) -> str:
-    """Return why a static pod has no mirror pod: refused by the API server, or not created yet."""
+def mirror_problem(error: PodtuiError, *, is_known: bool = True) -> str:
+    """Return why a static pod has no mirror pod: ``refused`` by the API server, or ``not yet``
+    created. Unless the mirror pods are known, it may have one of an earlier agent."""
     refused = isinstance(error, AlreadyExists) or (
         isinstance(error, ApiError) and 400 <= error.code < 500 and error.code not in (401, 429)
     )
-    return f"refused: {error}" if refused else f"not yet: {error}"
+    if refused:
+        return f"refused: {error}"
+    return f"not yet: {error}" if is_known else f"unknown: {error}"

@@ -77,7 +77,7 @@ NOUNS: Final = (
     Noun(HorizontalPodAutoscaler, "horizontalpodautoscalers", ("hpa",), "autoscaling"),
     Noun(ServiceAccount, "serviceaccounts", ("sa",)),
     Noun(ResourceQuota, "resourcequotas", ("quota",)),
-    Noun(Node, "nodes", ("no",)),
+    Noun(Node, "nodes", ()),
 )
 WORKLOADS: Final = (
     Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, CronJob, Job,

@@ -200,7 +200,7 @@ def _healthy(facts: Facts) -> Match | None:
     if ready < count:
         all_of = f"{ready} of {count} containers are ready, the others completed"
     problem = facts.pod.metadata.annotations.get(MIRROR_PROBLEM, "")
-    mirror = f"The cluster has no mirror pod of it, {problem}." if problem else ""
+    mirror = f"Its mirror pod in the cluster: {problem.rstrip('.')}." if problem else ""
     return Match({"all": all_of, "mirror": mirror, "simulated": _simulated(facts)})
 
 
@@ -210,10 +210,11 @@ def _mirror(facts: Facts) -> Match | None:
     if how != "refused":
         return None
     missing = _NO_NAMESPACE.search(text)
-    advice = "Change what the message names, in the manifest or in the cluster."
+    advice, path = "Change what the message names, in the manifest or in the cluster.", None
     if missing is not None:
-        advice = f"Create the namespace: kubectl create namespace {missing[1]}."
-    return Match({"text": text.rstrip("."), "advice": advice})
+        advice = f"Create the namespace: kubectl create namespace {missing[1]}"
+        path = ("metadata", "namespace")
+    return Match({"text": text.rstrip("."), "advice": advice}, path)
 
 
 def _simulated(facts: Facts) -> str:
@@ -370,7 +371,7 @@ REMAINING: tuple[Rule[Facts], ...] = (
         brief="no mirror pod: {text}",
         sentences=("It runs here, but the cluster and its scheduler do not know of it.",),
         advice="{advice}",
-        field=("metadata",),
+        field=("metadata", "name"),
         docs=_DOCS + "tasks/configure-pod-container/static-pod/",
     ),
     Rule(

@@ -29,8 +29,9 @@ _UNBOUND = re.compile(r"error processing PVC (?:([^/\s]+)/)?(\S+): PVC is not bo
 _TOKEN = re.compile(r"failed to fetch token: (.+)", re.DOTALL)
 _NO_ACCOUNT = re.compile(r'serviceaccounts? "([^"]+)" not found')
 _CREATES = {"Directory": "DirectoryOrCreate", "File": "FileOrCreate"}
-_FRESH_SECONDS = 150.0
-"""A failed mount is retried after two minutes at the latest; an older failure is resolved."""
+_FRESH_SECONDS = 450.0
+"""A failed mount is retried after two minutes at the latest, and of events that repeat the kubelet
+records one in five minutes; an older failure is resolved."""
 
 
 # --- volumes
@@ -64,7 +65,8 @@ def _mount(facts: Facts) -> tuple[str, str, Path] | None:
     if event is None or not _before_sandbox(facts, event):
         return None
     seen = epoch(last_seen(event))
-    if seen is not None and facts.now - seen > _FRESH_SECONDS:
+    later = newest(pod_events(facts, "FailedMount", "FailedCreatePodSandBox"))
+    if later is not event or (seen is not None and facts.now - seen > _FRESH_SECONDS):
         return None
     match, foreign = _VOLUME.search(event.message), _FAILED.search(event.message)
     name = match[1] if match else foreign[1] if foreign else ""

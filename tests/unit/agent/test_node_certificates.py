@@ -338,9 +338,15 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
     certificates = await world.open(path)
     async with running(certificates):
         await world.later(hours=9.5)
-        assert certificates.problem() == ""
+        soon = certificates.condition(world.current.read_bytes())
+        assert soon is not None
+        assert (soon.status, soon.reason) == ("True", "CertificateExpiresSoon")
+        assert "; " in soon.message
         await world.later(hours=1)
-        assert certificates.problem().startswith("it expired at 20")
+        expired = certificates.condition(world.current.read_bytes())
+        assert expired is not None
+        assert (expired.status, expired.reason) == ("True", "CertificateExpired")
+        assert expired.message.endswith("there is no bootstrap kubeconfig to request another one")
         assert "a successor of the client certificate of the node, which expires at" in caplog.text
         errors = [item for item in caplog.records if item.levelno == logging.ERROR]
         assert len(errors) == 1

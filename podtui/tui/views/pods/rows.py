@@ -146,8 +146,8 @@ def _image(subject: _PodSubject) -> ColumnValue:
 
 
 def _source(subject: _PodSubject) -> ColumnValue:
-    """Return whether a pod is from the folder or from the API; for a node of a cluster also that a
-    static pod has no mirror pod there: ``not yet`` or ``refused``."""
+    """Return whether a pod is from the folder or from the API; for a node of a cluster also whether a
+    static pod has a mirror pod there: ``not yet``, ``refused``, ``unknown``."""
     text = "file" if is_mirror(subject.pod) else "api"
     problem = subject.pod.metadata.annotations.get(MIRROR_PROBLEM, "")
     if not problem:
@@ -237,7 +237,7 @@ POD_COLUMNS: Final = (
            of=lambda subject: _muted(clean(subject.pod.status.qosClass))),
     Column("node", "NODE", 20, maximum=32, shown=Visibility.WIDE,
            of=lambda subject: _muted(clean(subject.pod.spec.nodeName))),
-    Column("source", "SOURCE", 68, shown=Visibility.ON_REQUEST, of=_source),
+    Column("source", "SOURCE", 87, shown=Visibility.ON_REQUEST, of=_source),
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
     Column("age", "AGE", 80, align="right", kind=ValueKind.AGE, usual_width=5, of=_age),
