@@ -263,7 +263,7 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
     def add(label: str, text: str, tone: str = "soft") -> None:
         if spans[-1].text.strip():
             spans.append(Span(" · ", "muted"))
-        if labels:
+        if labels and label:
             spans.append(Span(f"{label} ", "muted"))
         spans.append(Span(text, tone))
 
@@ -288,8 +288,8 @@ def add_cluster(node: Node, add: Callable[[str, str, str], None]) -> None:
     """Add the cluster that the node belongs to, or what is wrong between both."""
     problem = next(iter(cluster_problems(node)), None)
     if problem is not None:
-        lost = "lost: " if problem.type == CLUSTER_UNAVAILABLE else ""
-        add("cluster", sized(f"{lost}{clean(problem.message)}", 48).rstrip(), "error")
+        lost = " lost" if problem.type == CLUSTER_UNAVAILABLE else ""
+        add("", sized(f"cluster{lost}: {clean(problem.message)}", 56).rstrip(), "error")
     elif url := cluster_of(node):
         add("cluster", clean(url).removeprefix("https://"), "good")
 

@@ -146,8 +146,8 @@ def _image(subject: _PodSubject) -> ColumnValue:
 
 
 def _source(subject: _PodSubject) -> ColumnValue:
-    """Return whether a pod is from the folder or from the API; for a node of a cluster also whether a
-    static pod has a mirror pod there: ``not yet``, ``refused``, ``unknown``."""
+    """Return whether a pod is from the folder or from the API; on a node of a cluster also that its
+    static pods have no mirror pod there: ``not yet``, ``refused``, ``unknown``."""
     text = "file" if is_mirror(subject.pod) else "api"
     problem = subject.pod.metadata.annotations.get(MIRROR_PROBLEM, "")
     if not problem:
