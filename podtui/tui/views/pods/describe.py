@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from podtui.api.cluster import cluster_of
 from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.local import Manifest
-from podtui.api.pods import container_statuses, is_sidecar
+from podtui.api.names import MIRROR_PROBLEM
+from podtui.api.pods import container_statuses, is_mirror, is_sidecar
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import (
@@ -339,6 +341,11 @@ def _summary(facts: Facts, usage: Usage | None, pull: Pull | None) -> list[Line]
                     Span(manifest_message(manifest)),
                 )
             )
+    problem = pod.metadata.annotations.get(MIRROR_PROBLEM, "")
+    if problem:
+        lines.append(pair("Mirror pod", Span(clean(problem), "warning")))
+    elif is_mirror(pod) and cluster_of(facts.node):
+        lines.append(pair("Mirror pod", Span("in the cluster", "soft")))
     lines.append(pair("UID", Span(clean(pod.metadata.uid), "muted")))
     return lines
 
