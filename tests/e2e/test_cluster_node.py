@@ -133,6 +133,47 @@ def test_a_static_pod_has_a_mirror_pod_that_comes_back(
     assert member.run("get", "pod", name).returncode == 1
 
 
+def mirror_problem(member: KubectlAgent, name: str) -> str:
+    path = ".metadata.annotations.podtui\\.dev/mirror-problem"
+    done = member.run("get", "pod", "-n", "later", name, "-o", f"jsonpath={{{path}}}")
+    return done.stdout if done.returncode == 0 else ""
+
+
+def test_the_copy_says_why_a_static_pod_has_no_mirror_pod(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    manifest = json.loads(pod("early"))
+    manifest["metadata"]["namespace"] = "later"
+    file = member.folder / "early.yaml"
+    file.write_text(json.dumps(manifest))
+    name = f"early-{NODE}"
+    refused = 'refused: namespaces "later" not found'
+    member.until(lambda: mirror_problem(member, name) == refused)
+    in_namespace = ("get", "pod", "-n", "later", name)
+    phase = (*in_namespace, "-o", f"jsonpath={{{PHASE}}}")
+    member.until(lambda: member.run(*phase).stdout == "Running")
+    assert cluster.run(*in_namespace).returncode == 1
+    cluster.out("create", "namespace", "later")
+    cluster.until(lambda: cluster.run(*phase).stdout == "Running")
+    member.until(lambda: not mirror_problem(member, name))
+    file.unlink()
+    member.until(lambda: member.run(*in_namespace).returncode == 1)
+
+
+def condition(agent: KubectlAgent, name: str) -> str:
+    path = f'.status.conditions[?(@.type=="{name}")].status'
+    return agent.run("get", "node", NODE, "-o", f"jsonpath={{{path}}}").stdout
+
+
+def test_the_state_of_the_membership_is_in_the_copy_alone(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    names = ("ClusterUnavailable", "NodeRefused", "LeaseNotRenewed")
+    for name in names:
+        member.until(lambda name=name: condition(member, name) == "False")
+    assert [condition(cluster, name) for name in names] == ["", "", ""]
+
+
 def test_pods_of_the_cluster_run_here_and_end(cluster: KubectlAgent, member: KubectlAgent) -> None:
     cluster.out("create", "configmap", "settings", "--from-literal=key=value")
     source = {"configMapKeyRef": {"name": "settings", "key": "key"}}
@@ -161,6 +202,9 @@ def test_objects_cannot_be_changed_at_the_node(cluster: KubectlAgent, member: Ku
     done = member.run("create", "-f", "-", text=pod("here"))
     assert done.returncode == 1
     assert "this node belongs to the cluster at https://" in done.stderr
+    done = member.run("get", "deployments")
+    assert done.returncode == 1
+    assert "its deployments are there, not here" in done.stderr
 
 
 def test_pods_run_on_while_the_api_server_is_away(
@@ -175,6 +219,7 @@ def test_pods_run_on_while_the_api_server_is_away(
     (member.folder / "meanwhile.yaml").write_text(pod("meanwhile"))
     name = f"meanwhile-{NODE}"
     until_field(member, name, PHASE, "Running")
+    member.until(lambda: condition(member, "ClusterUnavailable") == "True")
     cluster.launch()
     cluster.wait_for_node()
     until_field(cluster, name, PHASE, "Running")
