@@ -388,7 +388,7 @@ def _elsewhere(inventory: Inventory, what: str) -> str:
     """Return where objects are that this node of a cluster has no copy of; empty at home."""
     if inventory.in_cluster:
         return ""
-    url = next(filter(None, map(cluster_of, inventory.list(Node))), "")
+    url = next((url for node in inventory.list(Node) if (url := cluster_of(node))), "")
     return f"; this node belongs to the cluster at {url}, which has {what}" if url else ""
 
 
