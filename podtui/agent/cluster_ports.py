@@ -533,13 +533,14 @@ class ClusterNode:
         )
 
     async def get(self) -> Node | None:
-        """Return the node, or the copy of it while the API server is away."""
+        """Return the node, or the copy of it while the API server is away or refuses to answer.
+        Without a copy, the node counts as missing: its registration makes one, even in vain."""
         try:
             node = await self._api.get(Node, "", self._api.node_name)
         except PodtuiError:
             copy = await self._api.copy.get("nodes", "", self._api.node_name)
             if copy is None:
-                raise
+                return None
             return await self._copy(_as_registered(cast("Node", copy)))
         if node is None:
             return None
@@ -641,9 +642,12 @@ class ClusterNode:
 
 
 def _as_registered(copy: Node) -> Node:
-    """Return the node of a copy, without what only the copy has."""
+    """Return the node of a copy, without what only the copy has: also the UID, if the cluster has
+    never accepted the node."""
     annotations = copy.metadata.annotations.items()
     node = _with_annotations(copy, {key: text for key, text in annotations if key != CLUSTER})
+    if not any(c.type == NODE_REFUSED and c.status == "False" for c in copy.status.conditions):
+        node = structs.replace(node, metadata=structs.replace(node.metadata, uid=""))
     return without_state(node)
 
 

@@ -330,8 +330,15 @@ async def test_the_copy_of_the_node_says_why_the_cluster_refuses_it(
 
     with monkeypatch.context() as patched:
         patched.setattr(world.api.client, "create", refuse)
+        patched.setattr(world.api.client, "get", refuse)
+        # The kubelet reads the node, and registers it.
+        with pytest.raises(NotFound):
+            await world.ports.node.update(lambda node: node)
         with pytest.raises(ApiError):
             await world.register()
+        node = await world.ports.node.get()
+        assert node is not None
+        assert node.metadata.uid == "", "owner of no mirror pod"
         with pytest.raises(ApiError):
             await world.ports.node.renew_lease(40)
         refused = await condition(world, NODE_REFUSED, "True")
