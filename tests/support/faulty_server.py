@@ -12,9 +12,11 @@ from pathlib import Path
 from aiohttp import web
 from served import Served, serving
 
+from podtui.agent.cluster_member import node_client
 from podtui.client.cluster import ClusterClient
 from podtui.clock import Clock
 from podtui.kubeconfig import choose, load
+from podtui.settings import Settings
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Fault = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
@@ -103,7 +105,8 @@ def cluster_client(server: FaultyServer, folder: Path, clock: Clock) -> ClusterC
             }
         )
     )
-    return ClusterClient(choose(load(path, {})), namespace="", agent="kubelet", clock=clock)
+    settings = Settings(rootDir=folder, staticPodPath=folder, nodeName="n1")
+    return node_client(choose(load(path, {})), settings, clock)
 
 
 # --- faults

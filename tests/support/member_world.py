@@ -37,7 +37,7 @@ class MemberWorld(World):
     def new_kubelet(self) -> Kubelet:
         self.api = ClusterApi(self.client, self.store, self.clock, "n1")
         member = cluster_ports(self.api)
-        self.jobs = member.jobs
+        self.jobs, self.documents = member.jobs, member.ports.documents
         return Kubelet(
             runtime=self.runtime,
             ports=member.ports,
@@ -98,4 +98,3 @@ async def member_world(folder: Path) -> AsyncGenerator[MemberWorld]:
             for job in jobs:
                 job.cancel()
         await client.close()
-

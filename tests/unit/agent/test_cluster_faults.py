@@ -1,33 +1,179 @@
-"""Faults of the connection between a node and the API server of its cluster."""
+"""Faults of the connection between a node and the API server of its cluster, in virtual time: the
+server is podtui's own, the kubelet and its client are those of a node, the engine is simulated."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from kubelet_world import api_pod, pod
+from faulty_server import EXPIRED, Fault, delays, events, halves, hangs, refuses
+from kubelet_world import api_pod, container, pod
 from member_world import MemberWorld, member_world
+from msgspec import structs
+
+from podtui.api.v1 import ConfigMap, ConfigMapEnvSource, EnvFromSource, Event, Node, ObjectMeta, Pod
 
 pytestmark = pytest.mark.virtual_time
 
+FAULT_SECONDS = 300.0
+WITHIN = 60.0
+CONFIG = EnvFromSource(configMapRef=ConfigMapEnvSource(name="c"))
+FAULTS: dict[str, Fault | None] = {
+    "refused connections": None,
+    "hanging requests": hangs,
+    "slow answers": delays(20.0),
+    "half answers": halves,
+    "status 500": refuses(500, "InternalError"),
+    "status 503": refuses(503, "ServiceUnavailable"),
+    "status 429": refuses(429, "TooManyRequests", after="1"),
+    "status 429 for long": refuses(429, "TooManyRequests", after="25"),
+    "status 401": refuses(401, "Unauthorized"),
+    "status 403": refuses(403, "Forbidden"),
+    "expired watches": events(EXPIRED),
+    "garbage in watches": events(b"<html>\n"),
+    "short watches": events(),
+}
+DROPS_EVENTS = ("status 500", "status 401", "status 403")
+"""A kubelet drops an event that the API server refuses."""
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[MemberWorld]:
-    async with member_world(tmp_path) as it:
-        yield it
 
-
-async def test_a_pod_runs(world: MemberWorld) -> None:
-    await world.create(api_pod("web"))
+async def start(world: MemberWorld) -> None:
+    """Start pods: one that stays, one that ends each minute, one to delete, a static one."""
+    meta = ObjectMeta(name="c", namespace="default")
+    await world.cluster.create("configmaps", ConfigMap(metadata=meta, data={"K": "1"}))
+    ends = container(command=("sh", "-c", "sleep 60"), envFrom=(CONFIG,))
+    await world.create(
+        api_pod("stays", container(envFrom=(CONFIG,))), api_pod("ends", ends), api_pod("deleted")
+    )
     world.add(pod("static-n1"))
 
-    async def running() -> bool:
-        web, static = await world.seen(), await world.seen("static-n1")
-        return bool(web and static and web.status.phase == static.status.phase == "Running")
+    async def all_run() -> bool:
+        names = ("stays", "ends", "deleted", "static-n1")
+        pods = [await world.seen(name) for name in names]
+        return all(item is not None and item.status.phase == "Running" for item in pods)
 
-    assert await world.eventually(running) < 60
-    print(world.clock.monotonic(), len(world.server.calls), world.server.calls)
-    await asyncio.sleep(60)
-    print(len(world.server.calls))
+    await world.eventually(all_run)
+
+
+async def mark_unknown(world: MemberWorld) -> None:
+    """Do what the controllers of a cluster do to a node without heartbeats, and its pods."""
+
+    def unknown(node: Node) -> Node:
+        conditions = tuple(
+            structs.replace(item, status="Unknown", reason="NodeStatusUnknown")
+            for item in node.status.conditions
+        )
+        return structs.replace(node, status=structs.replace(node.status, conditions=conditions))
+
+    def unready(item: Pod) -> Pod:
+        conditions = tuple(
+            structs.replace(condition, status="False") if condition.type == "Ready" else condition
+            for condition in item.status.conditions
+        )
+        return structs.replace(item, status=structs.replace(item.status, conditions=conditions))
+
+    await world.cluster.update("nodes", "", "n1", unknown)
+    await world.change(unready, "stays")
+
+
+async def is_right(world: MemberWorld) -> bool:
+    """Return whether the cluster sees the state of this node."""
+    for name in ("stays", "ends", "static-n1", "late-n1"):
+        seen, shown = await world.seen(name), world.shown(name)
+        if seen is None or shown is None or not same_status(seen, shown):
+            return False
+    if await world.seen("deleted") is not None:
+        return False
+    ready = [item for item in (await world.seen_node()).status.conditions if item.type == "Ready"]
+    return ready[0].status == "True" and not world.api.problem
+
+
+def same_status(seen: Pod, shown: Pod) -> bool:
+    left, right = seen.status, shown.status
+    ready = [
+        next(item.status for item in status.conditions if item.type == "Ready")
+        for status in (left, right)
+    ]
+    return (
+        left.phase == right.phase
+        and left.containerStatuses == right.containerStatuses
+        and ready[0] == ready[1]
+    )
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_the_cluster_sees_the_node_within_a_minute_of_a_fault(
+    name: str, tmp_path: Path
+) -> None:
+    async with member_world(tmp_path) as world:
+        await start(world)
+        server, before = world.server, world.containers("uid-stays")
+        attempt = world.containers("uid-ends")[-1].attempt
+        began = world.clock.monotonic()
+        if FAULTS[name] is None:
+            await server.stop()
+        else:
+            server.cut()
+            server.fault = FAULTS[name]
+        await asyncio.sleep(FAULT_SECONDS / 2)
+        await mark_unknown(world)
+        await world.delete("deleted", 5)
+        world.add(pod("late-n1"))
+        await asyncio.sleep(FAULT_SECONDS / 2)
+        assert len(world.running_containers("uid-late-n1")) == 1
+        # The container reads a ConfigMap, which is known.
+        assert world.containers("uid-ends")[-1].attempt > attempt
+        during = server.since(began)
+        # The requests of five followed objects, the lease, the statuses and the events.
+        assert len(during) < FAULT_SECONDS * 3, len(during)
+
+        ended = world.clock.monotonic()
+        server.fault = None
+        if FAULTS[name] is None:
+            await server.start()
+        seconds = await world.eventually(lambda: is_right(world), WITHIN)
+        print(name, seconds, len(during), len(server.since(ended)))
+        assert len([call for call in server.since(ended) if call.at < ended + 1]) < 60
+        # A change of a document is seen, too.
+        assert await world.eventually(lambda: has_read(world, "2")) < WITHIN
+        # Nothing was restarted, and nothing is left over.
+        assert world.containers("uid-stays") == before
+        assert len(world.containers("uid-static-n1")) == 1
+        assert world.gone("uid-deleted")()
+        if name not in DROPS_EVENTS:
+            await world.eventually(lambda: has_event(world, "late-n1", "Started"), WITHIN)
+
+
+async def has_read(world: MemberWorld, text: str) -> bool:
+    """Write a ConfigMap, and return whether the node has read it."""
+    meta = ObjectMeta(name="c", namespace="default")
+    await world.cluster.put("configmaps", ConfigMap(metadata=meta, data={"K": text}))
+    document = await world.documents.get(("ConfigMap", "default", "c"))
+    return isinstance(document, ConfigMap) and document.data["K"] == text
+
+
+async def has_event(world: MemberWorld, name: str, reason: str) -> bool:
+    items = (await world.cluster.list("events")).items
+    return any(
+        isinstance(item, Event) and item.involvedObject.name == name and item.reason == reason
+        for item in items
+    )
+
+
+async def test_fifty_broken_connections(tmp_path: Path) -> None:
+    async with member_world(tmp_path) as world:
+        await start(world)
+        world.add(pod("late-n1"))
+        await world.delete("deleted", 5)
+        before = world.containers("uid-stays")
+        began = world.clock.monotonic()
+        for number in range(50):
+            world.server.cut()
+            await asyncio.sleep(0.1 + number % 7)
+        calls = [call for call in world.server.since(began) if not call.watch]
+        # Each cut leads to at most one list of each of five followed kinds and objects.
+        assert len([call for call in calls if "limit=" in call.path]) <= 5 * 50
+        await world.eventually(lambda: is_right(world), WITHIN)
+        assert world.containers("uid-stays") == before
+        assert world.gone("uid-deleted")()

@@ -340,7 +340,7 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
         await world.later(hours=9.5)
         assert certificates.problem() == ""
         await world.later(hours=1)
-        assert certificates.problem().startswith("it expired at 20")
+        assert certificates.problem().startswith("the client certificate of the node expired at 20")
         assert "a successor of the client certificate of the node, which expires at" in caplog.text
         errors = [item for item in caplog.records if item.levelno == logging.ERROR]
         assert len(errors) == 1
