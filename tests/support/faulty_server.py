@@ -134,6 +134,13 @@ def delays(seconds: float) -> Fault:
     return fault
 
 
+async def is_silent(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Accept watches without ever sending anything, and never answer other requests."""
+    if "watch" in request.query:
+        await web.StreamResponse().prepare(request)
+    return await hangs(request, handler)
+
+
 async def hangs(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Never answer."""
     await asyncio.Event().wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from faulty_server import FaultyServer, cluster_client, faulty_server
@@ -20,13 +21,27 @@ from podtui.kubelet.tasks import Parts
 from podtui.store import Store
 
 
-class MemberWorld(World):
-    """``store`` is the copy of the node; ``server`` is the cluster."""
+class WallClock(VirtualClock):
+    """``ahead`` is the difference to the clock of the API server, in seconds."""
 
-    def __init__(self, server: FaultyServer, client: ClusterClient) -> None:
+    def __init__(self, ahead: float = 0.0) -> None:
+        super().__init__(datetime.now(UTC))
+        self.ahead = ahead
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.ahead)
+
+
+class MemberWorld(World):
+    """``store`` is the copy of the node; ``server`` is the cluster. ``credential_problem`` is why
+    the server refuses the node."""
+
+    def __init__(self, server: FaultyServer, client: ClusterClient, clock: WallClock) -> None:
         self.server = server
         self.client = client
-        super().__init__()
+        self.wall = clock
+        self.credential_problem = ""
+        super().__init__(clock=clock)
 
     @property
     def cluster(self) -> Store:
@@ -35,7 +50,13 @@ class MemberWorld(World):
         return self.server.served.store
 
     def new_kubelet(self) -> Kubelet:
-        self.api = ClusterApi(self.client, self.store, self.clock, "n1")
+        self.api = ClusterApi(
+            self.client,
+            self.store,
+            self.clock,
+            "n1",
+            credential_problem=lambda: self.credential_problem,
+        )
         member = cluster_ports(self.api)
         self.jobs, self.documents = member.jobs, member.ports.documents
         return Kubelet(
@@ -78,11 +99,12 @@ class MemberWorld(World):
 
 
 @contextlib.asynccontextmanager
-async def member_world(folder: Path) -> AsyncGenerator[MemberWorld]:
-    """Run a kubelet that has registered its node."""
+async def member_world(folder: Path, ahead: float = 0.0) -> AsyncGenerator[MemberWorld]:
+    """Run a kubelet that has registered its node, with a clock that is ``ahead``."""
     async with faulty_server(folder) as server:
-        client = cluster_client(server, folder, VirtualClock())
-        world = MemberWorld(server, client)
+        clock = WallClock(ahead)
+        client = cluster_client(server, folder, clock)
+        world = MemberWorld(server, client, clock)
         parts = Parts(world.clock)
         async with world.running(), asyncio.TaskGroup() as group:
             jobs = [
