@@ -4,7 +4,7 @@ server is podtui's own, the kubelet and its client are those of a node, the engi
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from member_world import MemberWorld, member_world
 from msgspec import structs
 
 from podtui.api.names import CLUSTER_PROBLEM
-from podtui.api.times import parse_time
+from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import (
     ConfigMap,
     ConfigMapEnvSource,
@@ -35,6 +35,11 @@ from podtui.api.v1 import (
     Node,
     ObjectMeta,
     Pod,
+    ProjectedVolumeSource,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeMount,
+    VolumeProjection,
 )
 
 pytestmark = pytest.mark.virtual_time
@@ -299,6 +304,39 @@ async def test_a_clock_that_jumps(hour: float, tmp_path: Path) -> None:
         assert abs((world.clock.now() - await lease_time(world)).total_seconds()) < 20
         assert attempt + 2 <= world.containers("uid-ends")[-1].attempt <= attempt + 6
         assert world.containers("uid-stays") == before
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0, 0.0])
+@pytest.mark.parametrize("jump", [0.0, 3600.0, -3600.0])
+async def test_a_token_is_refreshed_at_four_fifths_of_its_life_by_any_clock(
+    ahead: float, jump: float, tmp_path: Path
+) -> None:
+    issued: list[float] = []
+
+    async def issues(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not request.path.endswith("/serviceaccounts/default/token"):
+            return await handler(request)
+        issued.append(world.clock.monotonic())
+        body = await request.json()
+        seconds = body["spec"]["expirationSeconds"]
+        now = world.clock.now() - timedelta(seconds=world.wall.ahead)
+        end = rfc3339(now + timedelta(seconds=seconds))
+        return web.json_response({**body, "status": {"token": "t", "expirationTimestamp": end}})
+
+    projection = ServiceAccountTokenProjection(path="token", expirationSeconds=3600)
+    source = ProjectedVolumeSource(sources=(VolumeProjection(serviceAccountToken=projection),))
+    mounts = container(volumeMounts=(VolumeMount(name="v", mountPath="/v"),))
+    async with member_world(tmp_path, ahead=ahead) as world:
+        world.server.fault = issues
+        await world.create(api_pod("web", mounts, volumes=(Volume(name="v", projected=source),)))
+        await world.eventually(lambda: runs(world, "web"), WITHIN)
+        assert len(issued) == 1
+        await asyncio.sleep(100)
+        world.wall.ahead += jump
+        await asyncio.sleep(3600 - 101)
+        # A clock that is set forward, as after a pause of the machine, causes one more refresh.
+        assert len(issued) == (3 if jump > 0 else 2)
+        assert 0.75 * 3600 < issued[-1] - issued[-2] < 3600
 
 
 async def test_an_expired_certificate_is_named_until_there_is_another(tmp_path: Path) -> None:
