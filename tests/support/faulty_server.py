@@ -169,6 +169,20 @@ async def halves(request: web.Request, handler: Handler) -> web.StreamResponse:
     return answer
 
 
+async def breaks_chunks(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer each watch with what is no chunk."""
+    if "watch" not in request.query:
+        return await handler(request)
+    answer = web.StreamResponse()
+    answer.enable_chunked_encoding()
+    await answer.prepare(request)
+    assert isinstance(request.transport, asyncio.Transport)
+    request.transport.write(b"no chunk\r\n")
+    await asyncio.sleep(0.01)
+    request.transport.close()
+    return answer
+
+
 def events(*lines: bytes) -> Fault:
     """Answer each watch with these lines, and other requests as usual."""
 

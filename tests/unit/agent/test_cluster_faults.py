@@ -13,6 +13,7 @@ from faulty_server import (
     EXPIRED,
     Fault,
     Handler,
+    breaks_chunks,
     delays,
     events,
     halves,
@@ -46,6 +47,8 @@ pytestmark = pytest.mark.virtual_time
 
 FAULT_SECONDS = 300.0
 WITHIN = 60.0
+REFUSED_WITHIN = 25.0
+"""An API server that has just started refuses nodes for some seconds."""
 CONFIG = EnvFromSource(configMapRef=ConfigMapEnvSource(name="c"))
 FAULTS: dict[str, Fault | None] = {
     "refused connections": None,
@@ -60,6 +63,8 @@ FAULTS: dict[str, Fault | None] = {
     "status 403": refuses(403, "Forbidden"),
     "expired watches": events(EXPIRED),
     "garbage in watches": events(b"<html>\n"),
+    "errors without a status in watches": events(b'{"type":"ERROR","object":[]}\n'),
+    "broken chunks": breaks_chunks,
     "short watches": events(),
 }
 DROPS_EVENTS = ("status 500", "status 401", "status 403")
@@ -113,8 +118,7 @@ async def is_right(world: MemberWorld) -> bool:
             return False
     if await world.seen("deleted") is not None:
         return False
-    ready = [item for item in (await world.seen_node()).status.conditions if item.type == "Ready"]
-    return ready[0].status == "True" and not world.api.problem
+    return await is_ready(world) and not world.api.problem
 
 
 def same_status(seen: Pod, shown: Pod) -> bool:
@@ -160,7 +164,8 @@ async def test_the_cluster_sees_the_node_within_a_minute_of_a_fault(
         server.fault = None
         if FAULTS[name] is None:
             await server.start()
-        await world.eventually(lambda: is_right(world), WITHIN)
+        within = REFUSED_WITHIN if name in ("status 401", "status 403") else WITHIN
+        await world.eventually(lambda: is_right(world), within)
         assert len([call for call in server.since(ended) if call.at < ended + 1]) < 60
         # A change of a document is seen, too.
         assert await world.eventually(lambda: has_read(world, "2")) < WITHIN
@@ -186,6 +191,19 @@ async def has_event(world: MemberWorld, name: str, reason: str) -> bool:
         isinstance(item, Event) and item.involvedObject.name == name and item.reason == reason
         for item in items
     )
+
+
+async def test_an_event_is_tried_again_after_a_random_part_of_the_wait(tmp_path: Path) -> None:
+    async with member_world(tmp_path) as world:
+        await asyncio.sleep(5)
+        world.server.fault = refuses(503)
+        world.add(pod("late-n1"))
+        await asyncio.sleep(60)
+        first, second, third, *_ = [
+            call.at for call in world.server.calls if call.path.endswith("/events") and call.at > 5
+        ]
+        assert 0 < second - first < 10
+        assert third - second == pytest.approx(10, abs=0.1)
 
 
 async def test_fifty_broken_connections(tmp_path: Path) -> None:
@@ -247,12 +265,26 @@ async def test_watches_without_a_sound_are_replaced_with_the_heartbeats(tmp_path
 
 
 async def silent_watches(request: web.Request, handler: Handler) -> web.StreamResponse:
-    return await (is_silent if "watch" in request.query else handler)(request, handler)
+    return await (is_silent(request, handler) if "watch" in request.query else handler(request))
+
+
+async def hanging_watches(request: web.Request, handler: Handler) -> web.StreamResponse:
+    return await (hangs(request, handler) if "watch" in request.query else handler(request))
 
 
 async def runs(world: MemberWorld, name: str) -> bool:
     seen = await world.seen(name)
     return seen is not None and seen.status.phase == "Running"
+
+
+async def test_watches_that_do_not_begin_are_replaced(tmp_path: Path) -> None:
+    async with member_world(tmp_path) as world:
+        world.server.fault = hanging_watches
+        world.server.cut()
+        await asyncio.sleep(5)
+        world.server.fault = None
+        await world.create(api_pod("web"))
+        await world.eventually(lambda: runs(world, "web"), WITHIN)
 
 
 async def test_watches_without_bookmarks_are_replaced(tmp_path: Path) -> None:
@@ -263,6 +295,19 @@ async def test_watches_without_bookmarks_are_replaced(tmp_path: Path) -> None:
         world.server.fault = None
         await world.create(api_pod("web"))
         await world.eventually(lambda: runs(world, "web"), 160.0)
+
+
+async def test_conditions_that_the_cluster_wrote_are_written_again(tmp_path: Path) -> None:
+    async with member_world(tmp_path) as world:
+        await start(world)
+        await mark_unknown(world)
+        await world.eventually(lambda: is_ready(world), 15.0)
+        await world.eventually(lambda: has_event(world, "n1", "NodeReady"), 5.0)
+
+
+async def is_ready(world: MemberWorld) -> bool:
+    conditions = (await world.seen_node()).status.conditions
+    return {item.status for item in conditions if item.type == "Ready"} == {"True"}
 
 
 async def test_a_node_stops_while_the_api_server_hangs(tmp_path: Path) -> None:
