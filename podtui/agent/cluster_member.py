@@ -13,10 +13,12 @@ from aiohttp.typedefs import Middleware
 from podtui.agent.cluster_ports import ClusterApi, cluster_ports
 from podtui.agent.kubelet_server import NodeKubelet, kubelet_server
 from podtui.agent.node_certificates import NodeCertificates
+from podtui.agent.request_limits import RequestLimits
 from podtui.api.names import GROUP
 from podtui.api.v1 import Node, NodeAddress
 from podtui.client.cluster import ClusterClient
 from podtui.clock import Clock
+from podtui.kubeconfig import Target
 from podtui.manifest.folder import ManifestFolder
 from podtui.server.auth.access import ATTRIBUTES
 from podtui.server.auth.attributes import Attributes
@@ -29,6 +31,8 @@ Jobs = Mapping[str, Callable[[], Awaitable[object]]]
 _LOG = logging.getLogger(__name__)
 KUBELET: Final = "kubelet"
 """The User-Agent of a kubelet: the API server records it as the manager of the fields."""
+REFUSED_SECONDS: Final = 5.0
+"""An API server that has just started refuses nodes until it knows their rights and pods."""
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _SESSIONS: Final = frozenset({"attach", "exec", "portforward", "proxy"})
 _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
@@ -74,8 +78,15 @@ class ClusterMember:
 
         certificates = await NodeCertificates.open(settings, kubeconfig, addresses, clock)
         target = certificates.target
-        client = ClusterClient(target, namespace="", agent=KUBELET, clock=clock)
-        api = ClusterApi(client, store, clock, settings.nodeName, certificates.authenticated)
+        client = node_client(target, settings, clock)
+        api = ClusterApi(
+            client,
+            store,
+            clock,
+            settings.nodeName,
+            certificates.authenticated,
+            certificates.problem,
+        )
         _LOG.info("node %s of the cluster at %s", settings.nodeName, client.target)
         return cls(settings, certificates, api, client, folder, clock)
 
@@ -112,6 +123,14 @@ class ClusterMember:
                 " copies here; change them there",
             )
         return await handler(request)
+
+
+def node_client(target: Target, settings: Settings, clock: Clock) -> ClusterClient:
+    """Return a client with the limits of a kubelet."""
+    limits = RequestLimits(settings, clock)
+    client = ClusterClient(target, namespace="", agent=KUBELET, clock=clock, limit=limits.wait)
+    client.refused_delay = REFUSED_SECONDS
+    return client
 
 
 def is_write(wanted: Attributes) -> bool:

@@ -122,12 +122,12 @@ class NodeCertificates:
             await self.serving.prepare()
 
     def problem(self) -> str:
-        """Return that the client certificate has expired, for `podtui.kubelet.tasks.Parts.check`;
-        empty if it has not."""
+        """Return that the client certificate has expired; empty if it has not."""
         pair = None if self._client is None else self._client.pair
         if pair is None or not is_expired(pair.certificate, self._clock.now()):
             return ""
-        return f"it expired at {rfc3339(pair.certificate.not_valid_after_utc)}"
+        end = rfc3339(pair.certificate.not_valid_after_utc)
+        return f"the client certificate of the node expired at {end}"
 
     def jobs(self) -> Mapping[str, Callable[[], Awaitable[object]]]:
         """Return the long-running calls, by name."""

@@ -219,6 +219,17 @@ async def test_a_request_that_is_not_signed_is_reported_and_kept(
     assert len(world.server.requests) == 1
 
 
+async def test_a_certificate_that_is_not_valid_yet_is_used(world: World) -> None:
+    # The clock of the node is an hour behind.
+    world.server.answer = lambda name: world.server.sign(name, lead=-timedelta(hours=1))
+    certificates = await world.bootstrapped()
+    async with running(certificates):
+        await until(certificates.authenticated.is_set)
+        await asyncio.sleep(3600)
+    assert len(world.server.requests) == 1
+    assert certificates.problem() == ""
+
+
 async def test_the_request_is_retried_with_back_off(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -340,7 +351,7 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
         await world.later(hours=9.5)
         assert certificates.problem() == ""
         await world.later(hours=1)
-        assert certificates.problem().startswith("it expired at 20")
+        assert certificates.problem().startswith("the client certificate of the node expired at 20")
         assert "a successor of the client certificate of the node, which expires at" in caplog.text
         errors = [item for item in caplog.records if item.levelno == logging.ERROR]
         assert len(errors) == 1
