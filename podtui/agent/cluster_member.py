@@ -14,12 +14,14 @@ from aiohttp.typedefs import Middleware
 from podtui.agent.cluster_ports import ClusterApi, cluster_ports
 from podtui.agent.kubelet_server import NodeKubelet, kubelet_server
 from podtui.agent.node_certificates import NodeCertificates
+from podtui.agent.request_limits import RequestLimits
 from podtui.agent.signed_certificate import CHECK_SECONDS
 from podtui.api.names import GROUP
 from podtui.api.v1 import Node, NodeAddress
 from podtui.client.cluster import ClusterClient
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
+from podtui.kubeconfig import Target
 from podtui.manifest.folder import ManifestFolder
 from podtui.server.auth.access import ATTRIBUTES
 from podtui.server.auth.attributes import Attributes
@@ -32,6 +34,8 @@ Jobs = Mapping[str, Callable[[], Awaitable[object]]]
 _LOG = logging.getLogger(__name__)
 KUBELET: Final = "kubelet"
 """The User-Agent of a kubelet: the API server records it as the manager of the fields."""
+REFUSED_SECONDS: Final = 5.0
+"""An API server that has just started refuses nodes until it knows their rights and pods."""
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _SESSIONS: Final = frozenset({"attach", "exec", "portforward", "proxy"})
 _READS: Final = frozenset({"get", "list", "watch"})
@@ -82,7 +86,7 @@ class ClusterMember:
 
         certificates = await NodeCertificates.open(settings, kubeconfig, addresses, clock)
         target = certificates.target
-        client = ClusterClient(target, namespace="", agent=KUBELET, clock=clock)
+        client = node_client(target, settings, clock)
         api = ClusterApi(client, store, clock, settings.nodeName, certificates.authenticated)
         await api.restore()
         _LOG.info("node %s of the cluster at %s", settings.nodeName, client.target)
@@ -138,6 +142,14 @@ class ClusterMember:
         if is_read_elsewhere(attributes):
             raise StatusError(404, f"{cluster}: its {attributes.resource} are there, not here")
         return await handler(request)
+
+
+def node_client(target: Target, settings: Settings, clock: Clock) -> ClusterClient:
+    """Return a client with the limits of a kubelet."""
+    limits = RequestLimits(settings, clock)
+    client = ClusterClient(target, namespace="", agent=KUBELET, clock=clock, limit=limits.wait)
+    client.refused_delay = REFUSED_SECONDS
+    return client
 
 
 def is_write(wanted: Attributes) -> bool:

@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from msgspec import structs
 
 from podtui.agent.cluster_state import (
     ClusterState,
+    is_refusal,
     mirror_problem,
     problem,
     well,
@@ -82,6 +85,10 @@ EVENT_TRIES: Final = 12
 EVENT_RETRY_SECONDS: Final = 10.0
 EVENT_QUEUE: Final = 1000
 """client-go's recorder: after these tries, and beyond this number, events are dropped."""
+_PASSING: Final = (429, 503, 504)
+"""The status codes after which an event is tried again; a kubelet drops it."""
+HEARTBEAT_SECONDS: Final = 10.0
+"""The kubelet's timeout for writing the lease, which is valid for 40 seconds."""
 CLAIM_SECONDS: Final = 5.0
 """Between two reads of a claim that is not bound: nodes may not watch claims."""
 _LOCAL: Final = (KILLS, LACKS, PULL_PROGRESS, WOULD_FIT)
@@ -417,11 +424,13 @@ def _key(item: Object) -> tuple[str, str]:
 
 
 class ClusterEvents:
-    """Events wait in a queue for the API server, as in client-go: a failed write is tried again
-    `EVENT_TRIES` times."""
+    """Events wait in a queue for the API server, as in client-go: a write that failed is tried
+    `EVENT_TRIES` times, the second time after a random part of `EVENT_RETRY_SECONDS`, so that the
+    nodes of a cluster do not return together. ``jitter`` returns that part, from 0 to 1."""
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: ClusterApi, jitter: Callable[[], float] = random.random) -> None:
         self._api = api
+        self._jitter = jitter
         self._queue: deque[Event] = deque()
         self._sent: dict[tuple[str, str], None] = {}
         self._wake = asyncio.Event()
@@ -446,14 +455,13 @@ class ClusterEvents:
         for attempt in range(1, EVENT_TRIES + 1):
             try:
                 await self._send(event)
-            except ApiError as error:
-                _LOG.warning("cannot write event %s: %s", event.metadata.name, error)
-                return
             except PodtuiError as error:
-                if attempt == EVENT_TRIES:
+                is_final = isinstance(error, ApiError) and error.code not in _PASSING
+                if is_final or attempt == EVENT_TRIES:
                     _LOG.warning("cannot write event %s: %s", event.metadata.name, error)
                     return
-                await self._api.clock.sleep(EVENT_RETRY_SECONDS)
+                share = self._jitter() if attempt == 1 else 1.0
+                await self._api.clock.sleep(EVENT_RETRY_SECONDS * share)
             else:
                 return
 
@@ -484,6 +492,8 @@ class ClusterNode:
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
         self._lease: Lease | None = None
+        self._unanswered = 0
+        """The number of heartbeats in a row without an answer."""
         self._local: dict[str, str] = {}
         """The annotations that exist only in the copy."""
         self._copied: Node | None = None
@@ -562,7 +572,8 @@ class ClusterNode:
         try:
             yield
         except ApiError as error:
-            self._api.state.report(problem(NODE_REFUSED, error))
+            if is_refusal(error):
+                self._api.state.report(problem(NODE_REFUSED, error))
             raise
         text = f'node "{self._api.node_name}" is registered'
         self._api.state.report(well(NODE_REFUSED, "NodeRegistered", text))
@@ -594,13 +605,27 @@ class ClusterNode:
         return node
 
     async def renew_lease(self, seconds: int) -> None:
+        """Renew the lease within `HEARTBEAT_SECONDS`. If that fails twice in a row, close all
+        connections, as a kubelet does: they may lead nowhere."""
         try:
-            await self._renew_lease(seconds)
+            await self._renew_in_time(seconds)
         except PodtuiError as error:
             self._api.state.report(problem(LEASE_NOT_RENEWED, error))
             raise
         text = f"{LEASES}/{self._api.node_name} is valid for {seconds} s after each renewal"
         self._api.state.report(well(LEASE_NOT_RENEWED, "LeaseRenewed", text))
+
+    async def _renew_in_time(self, seconds: int) -> None:
+        try:
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
+                await self._renew_lease(seconds)
+        except TimeoutError:
+            self._unanswered += 1
+            if self._unanswered > 1:
+                await self._api.client.reset()
+            text = f"the API server has not answered within {HEARTBEAT_SECONDS:g} s"
+            raise PodtuiError(text) from None
+        self._unanswered = 0
 
     async def _renew_lease(self, seconds: int) -> None:
         """Write the lease from the last answer; if another client changed it, read it first."""
@@ -736,7 +761,8 @@ class ClusterDocuments:
                     await watch.answered.wait()
             except TimeoutError:
                 watch.problem = "the API server does not answer"
-            if not watch.problem:
+            # While the API server is away, pods can be started with what was read last.
+            if not watch.problem or watch.document is not None:
                 return watch.document
         kind, namespace, name = key
         return await self._api.get(_DOCUMENTS[kind], namespace, name)
@@ -799,7 +825,12 @@ class _TokenStatus(Struct, frozen=True, kw_only=True):
     expirationTimestamp: str = ""
 
 
+class _TokenSpec(Struct, frozen=True, kw_only=True):
+    expirationSeconds: int = 0
+
+
 class _TokenAnswer(Struct, frozen=True, kw_only=True):
+    spec: _TokenSpec = _TokenSpec()
     status: _TokenStatus = _TokenStatus()
 
 
@@ -828,11 +859,18 @@ class ClusterTokens:
                 },
             },
         }
-        answer = await self._api.client.create_sub(
+        requested = self._api.clock.now()
+        raw = await self._api.client.create_sub(
             ServiceAccount, meta.namespace, request.service_account, "token", body
         )
-        status = decode_response("token", answer, _TokenAnswer).status
-        expires = parse_time(status.expirationTimestamp)
+        answer = decode_response("token", raw, _TokenAnswer)
+        status, seconds = answer.status, answer.spec.expirationSeconds
+        # The clocks of both machines may differ: the granted life counts from here.
+        expires = (
+            requested + timedelta(seconds=seconds)
+            if seconds
+            else parse_time(status.expirationTimestamp)
+        )
         if not status.token or expires is None:
             raise PodtuiError("the API server answered a TokenRequest without a token")
         return Token(text=status.token, expires=expires)

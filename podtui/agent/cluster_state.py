@@ -99,12 +99,14 @@ def certificate_condition(
     return well(CERTIFICATE_EXPIRING, "CertificateValid", text)
 
 
+def is_refusal(error: PodtuiError) -> bool:
+    """Return whether the API server refuses this request, and not all requests of the node."""
+    return isinstance(error, ApiError) and 400 <= error.code < 500 and error.code not in (401, 429)
+
+
 def mirror_problem(error: PodtuiError, *, is_known: bool = True) -> str:
     """Return why a static pod has no mirror pod: ``refused`` by the API server, or ``not yet``
     created. Unless the mirror pods are known, it may have one of an earlier agent."""
-    refused = isinstance(error, AlreadyExists) or (
-        isinstance(error, ApiError) and 400 <= error.code < 500 and error.code not in (401, 429)
-    )
-    if refused:
+    if isinstance(error, AlreadyExists) or is_refusal(error):
         return f"refused: {error}"
     return f"not yet: {error}" if is_known else f"unknown: {error}"

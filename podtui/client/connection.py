@@ -34,14 +34,15 @@ Params = Mapping[str, str] | Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """``total`` and ``silence`` are timeouts in seconds, for the whole response and between
-    pieces."""
+    """``head``, ``total`` and ``silence`` are timeouts in seconds: until the response begins, for
+    the whole response, and between pieces."""
 
     method: str
     path: str
     params: Params | None = None
     body: bytes | AsyncIterable[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    head: float | None = None
     total: float | None = None
     silence: float | None = None
 
@@ -134,11 +135,11 @@ class HttpConnection:
         body: bytes | AsyncIterable[bytes] | None = None,
         content_type: str = "application/octet-stream",
         accept: str = "",
+        head: float | None = None,
         total: float | None = None,
         silence: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Open a response with a total timeout, and a timeout of ``silence`` seconds between
-        pieces."""
+        """Open a response with the timeouts of `Request`."""
         headers = {"Content-Type": content_type} if body is not None else {}
         if accept:
             headers["Accept"] = accept
@@ -148,6 +149,7 @@ class HttpConnection:
             params=params,
             body=body,
             headers=headers,
+            head=head,
             total=total,
             silence=silence,
         )
@@ -170,22 +172,23 @@ class HttpConnection:
         headers: Iterable[tuple[str, str]] = (),
         **options: Any,
     ) -> aiohttp.ClientResponse:
-        response = await stack.enter_async_context(
-            session.request(
-                request.method,
-                request.path,
-                params=request.params,
-                data=request.body,
-                headers=[*request.headers.items(), *headers],
-                timeout=aiohttp.ClientTimeout(
-                    total=request.total,
-                    sock_connect=self.connect_seconds,
-                    sock_read=request.silence,
-                ),
-                allow_redirects=False,
-                **options,
+        async with asyncio.timeout(request.head):
+            response = await stack.enter_async_context(
+                session.request(
+                    request.method,
+                    request.path,
+                    params=request.params,
+                    data=request.body,
+                    headers=[*request.headers.items(), *headers],
+                    timeout=aiohttp.ClientTimeout(
+                        total=request.total,
+                        sock_connect=self.connect_seconds,
+                        sock_read=request.silence,
+                    ),
+                    allow_redirects=False,
+                    **options,
+                )
             )
-        )
         if response.status >= 300:
             body = await response.read()
             raise refusal(response.status, response.reason or "", body, response.headers)
@@ -226,6 +229,13 @@ class HttpConnection:
     async def _refused(self, path: str, params: Sequence[tuple[str, str]]) -> None:
         async with self.stream("GET", path, params, total=self.answer_seconds):
             return
+
+    async def reset(self) -> None:
+        """Close the open connections: running requests end with `AgentUnavailable`, and later ones
+        connect again."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def close(self) -> None:
         """Close the session. Idempotent; running requests end with `AgentUnavailable`."""

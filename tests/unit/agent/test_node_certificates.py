@@ -219,6 +219,19 @@ async def test_a_request_that_is_not_signed_is_reported_and_kept(
     assert len(world.server.requests) == 1
 
 
+async def test_a_certificate_that_is_not_valid_yet_is_used(world: World) -> None:
+    # The clock of the node is an hour behind.
+    world.server.answer = lambda name: world.server.sign(name, lead=-timedelta(hours=1))
+    certificates = await world.bootstrapped()
+    async with running(certificates):
+        await until(certificates.authenticated.is_set)
+        await asyncio.sleep(3600)
+    assert len(world.server.requests) == 1
+    condition = certificates.condition(world.current.read_bytes())
+    assert condition is not None
+    assert condition.status == "False"
+
+
 async def test_the_request_is_retried_with_back_off(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
