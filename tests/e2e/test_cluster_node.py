@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,11 @@ import pytest
 from control_plane import BINARIES, CONTROLLERS, control_plane, free_port, is_configured
 from kubectl_agent import KubectlAgent, kubectl_agent
 
-NODE = "member"
+from conformance.golden import FOLDER
+from conformance.images import images
+from conformance.mirror import STEADY, compare_node, compare_records
+
+NODE = "refnode"  # as in the recordings
 RUN = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
 needs_control_plane = pytest.mark.skipif(
     not is_configured(BINARIES), reason=f"{' and '.join(BINARIES)} are not set"
@@ -131,6 +136,41 @@ def test_a_static_pod_has_a_mirror_pod_that_comes_back(
     file.unlink()
     cluster.until(lambda: cluster.run("get", "pod", name).returncode == 1)
     assert member.run("get", "pod", name).returncode == 1
+
+
+CASES = STEADY if is_configured(BINARIES) else ("plain",)
+"""The startup probe of ``sidecar`` has a timeout of one second, which a busy machine exceeds."""
+
+
+def test_mirror_pods_events_and_node_are_those_of_a_kubelet(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    with images():
+        for case in CASES:
+            text = (FOLDER / case / "manifest.yaml").read_text()
+            (member.folder / f"{case}.yaml").write_text(text)
+        for case in CASES:
+            with suppress(AssertionError):
+                cluster.until(lambda case=case: not differences(cluster, case))
+            assert differences(cluster, case) == []
+        node = json.loads(cluster.out("get", "node", NODE, "-o", "json"))
+        # The recording was made without a controller manager.
+        lines = [str(line) for line in compare_node(node)]
+        assert [line for line in lines if "node.alpha.kubernetes.io/ttl" not in line] == []
+        for case in CASES:
+            (member.folder / f"{case}.yaml").unlink()
+        names = [f"{case}-{NODE}" for case in CASES]
+        cluster.until(lambda: not cluster.run("get", "pod", *names).stdout)
+
+
+def differences(cluster: KubectlAgent, case: str) -> list[str]:
+    """Compare the cluster's objects of a case with the recorded ones."""
+    done = cluster.run("get", "pod", f"{case}-{NODE}", "-o", "json")
+    if done.returncode:
+        return [done.stderr]
+    about = f"--field-selector=involvedObject.name={case}-{NODE}"
+    events = json.loads(cluster.out("get", "events", about, "-o", "json"))["items"]
+    return [str(line) for line in compare_records(case, json.loads(done.stdout), events) or ()]
 
 
 def test_pods_of_the_cluster_run_here_and_end(cluster: KubectlAgent, member: KubectlAgent) -> None:

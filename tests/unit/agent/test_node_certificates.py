@@ -80,7 +80,7 @@ class World:
 
     def node_config(self, name: str = NODE_USER, **issued: Any) -> Path:
         """Write a kubeconfig with a client certificate of the node."""
-        certificate, key = self.server.authority.issue_client(name, "system:nodes", **issued)
+        certificate, key = self.server.authority.issue(name, groups=["system:nodes"], **issued)
         (self.folder / "client.crt").write_bytes(certificate)
         (self.folder / "client.key").write_bytes(key)
         return self.server.kubeconfig(
@@ -360,8 +360,8 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
         world.server.refusals.clear()
         world.server.answer = world.server.sign
         now = world.clock.now()
-        pair = world.server.authority.issue_client(
-            NODE_USER, "system:nodes", begin=now, end=now + timedelta(hours=10)
+        pair = world.server.authority.issue(
+            NODE_USER, groups=["system:nodes"], begin=now, end=now + timedelta(hours=10)
         )
         world.current.write_bytes(b"".join(pair))
         await world.later(hours=9.5)
