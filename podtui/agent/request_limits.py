@@ -26,7 +26,7 @@ Limit = Literal["", "events", "requests"]
 
 def limit_of(request: Request) -> Limit:
     """Return the limit that a request counts for; empty for none."""
-    parameters = dict(request.params or ())
+    parameters = dict[str, str](request.params or ())
     if "watch" in parameters or request.path.startswith(_HEARTBEATS):
         return ""
     return "events" if _EVENTS.match(request.path) else "requests"

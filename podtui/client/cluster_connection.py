@@ -74,8 +74,7 @@ class ClusterConnection(HttpConnection):
         async with self._lock:
             newer = identity.number > self._number
             if self._session is not None and newer and self._presented != presented:
-                await self._session.close()
-                self._session = None
+                await self.reset()
             tls: Any = True
             if self._session is None and self._cluster.is_secure:
                 tls = await asyncio.to_thread(tls_context, self._cluster, identity)

@@ -71,6 +71,9 @@ class HttpConnection:
         self._connector = connector
         self._headers = dict(headers or {})
         self._session: aiohttp.ClientSession | None = None
+        self._heads: set[asyncio.Timeout] = set()
+        """The timeouts of the requests whose response has not begun."""
+        self._responses: set[aiohttp.ClientResponse] = set()
         self.closed = False
 
     async def get(
@@ -172,23 +175,29 @@ class HttpConnection:
         headers: Iterable[tuple[str, str]] = (),
         **options: Any,
     ) -> aiohttp.ClientResponse:
-        async with asyncio.timeout(request.head):
-            response = await stack.enter_async_context(
-                session.request(
-                    request.method,
-                    request.path,
-                    params=request.params,
-                    data=request.body,
-                    headers=[*request.headers.items(), *headers],
-                    timeout=aiohttp.ClientTimeout(
-                        total=request.total,
-                        sock_connect=self.connect_seconds,
-                        sock_read=request.silence,
-                    ),
-                    allow_redirects=False,
-                    **options,
+        async with asyncio.timeout(request.head) as limit:
+            self._heads.add(limit)
+            try:
+                response = await stack.enter_async_context(
+                    session.request(
+                        request.method,
+                        request.path,
+                        params=request.params,
+                        data=request.body,
+                        headers=[*request.headers.items(), *headers],
+                        timeout=aiohttp.ClientTimeout(
+                            total=request.total,
+                            sock_connect=self.connect_seconds,
+                            sock_read=request.silence,
+                        ),
+                        allow_redirects=False,
+                        **options,
+                    )
                 )
-            )
+            finally:
+                self._heads.discard(limit)
+        self._responses.add(response)
+        stack.callback(self._responses.discard, response)
         if response.status >= 300:
             body = await response.read()
             raise refusal(response.status, response.reason or "", body, response.headers)
@@ -234,14 +243,19 @@ class HttpConnection:
         """Close the open connections: running requests end with `AgentUnavailable`, and later ones
         connect again."""
         session, self._session = self._session, None
+        # Closing the session alone would leave them waiting, without their timeouts.
+        for limit in self._heads:
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
+        for response in tuple(self._responses):
+            response.close()
         if session is not None:
             await session.close()
 
     async def close(self) -> None:
         """Close the session. Idempotent; running requests end with `AgentUnavailable`."""
         self.closed = True
-        if self._session is not None:
-            await self._session.close()
+        await self.reset()
 
     def _open(self) -> aiohttp.ClientSession:
         if self.closed:
