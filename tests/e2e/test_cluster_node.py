@@ -8,6 +8,7 @@ stands for it, with its API server, scheduler and controllers.
 from __future__ import annotations
 
 import json
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -138,6 +139,47 @@ def test_a_static_pod_has_a_mirror_pod_that_comes_back(
     assert member.run("get", "pod", name).returncode == 1
 
 
+def mirror_problem(member: KubectlAgent, name: str) -> str:
+    path = ".metadata.annotations.podtui\\.dev/mirror-problem"
+    done = member.run("get", "pod", "-n", "later", name, "-o", f"jsonpath={{{path}}}")
+    return done.stdout if done.returncode == 0 else ""
+
+
+def test_the_copy_says_why_a_static_pod_has_no_mirror_pod(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    manifest = json.loads(pod("early"))
+    manifest["metadata"]["namespace"] = "later"
+    file = member.folder / "early.yaml"
+    file.write_text(json.dumps(manifest))
+    name = f"early-{NODE}"
+    refused = 'refused: namespaces "later" not found'
+    member.until(lambda: mirror_problem(member, name) == refused)
+    in_namespace = ("get", "pod", "-n", "later", name)
+    phase = (*in_namespace, "-o", f"jsonpath={{{PHASE}}}")
+    member.until(lambda: member.run(*phase).stdout == "Running")
+    assert cluster.run(*in_namespace).returncode == 1
+    cluster.out("create", "namespace", "later")
+    cluster.until(lambda: cluster.run(*phase).stdout == "Running")
+    member.until(lambda: not mirror_problem(member, name))
+    file.unlink()
+    member.until(lambda: member.run(*in_namespace).returncode == 1)
+
+
+def condition(agent: KubectlAgent, name: str, node: str = NODE) -> str:
+    path = f'.status.conditions[?(@.type=="{name}")].status'
+    return agent.run("get", "node", node, "-o", f"jsonpath={{{path}}}").stdout
+
+
+def test_the_state_of_the_membership_is_in_the_copy_alone(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    names = ("ClusterUnavailable", "NodeRefused", "LeaseNotRenewed")
+    for name in names:
+        member.until(lambda name=name: condition(member, name) == "False")
+    assert [condition(cluster, name) for name in names] == ["", "", ""]
+
+
 CASES = STEADY if is_configured(BINARIES) else ("plain",)
 """The startup probe of ``sidecar`` has a timeout of one second, which a busy machine exceeds."""
 
@@ -201,6 +243,9 @@ def test_objects_cannot_be_changed_at_the_node(cluster: KubectlAgent, member: Ku
     done = member.run("create", "-f", "-", text=pod("here"))
     assert done.returncode == 1
     assert "this node belongs to the cluster at https://" in done.stderr
+    done = member.run("get", "deployments")
+    assert done.returncode == 1
+    assert "its deployments are there, not here" in done.stderr
 
 
 def test_pods_run_on_while_the_api_server_is_away(
@@ -215,6 +260,7 @@ def test_pods_run_on_while_the_api_server_is_away(
     (member.folder / "meanwhile.yaml").write_text(pod("meanwhile"))
     name = f"meanwhile-{NODE}"
     until_field(member, name, PHASE, "Running")
+    member.until(lambda: condition(member, "ClusterUnavailable") == "True")
     cluster.launch()
     cluster.wait_for_node()
     until_field(cluster, name, PHASE, "Running")
@@ -265,6 +311,24 @@ def test_the_api_server_reaches_the_kubelet(
             assert response.read() == b"served\n"
     assert cluster.out("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/healthz") == "ok"
     cluster.out("delete", "pod", "server")
+
+
+@needs_control_plane
+def test_an_agent_with_the_credentials_of_another_node_says_so(
+    whole_cluster: Cluster, tmp_path: Path
+) -> None:
+    settings = {"PODTUI_KUBELET_PORT": str(free_port())}
+    config = str(whole_cluster.kubeconfig)
+    with kubectl_agent(
+        tmp_path, node="other", engine="memory", node_kubeconfig=config, settings=settings
+    ) as agent:
+        agent.until(lambda: condition(agent, "NodeRefused", "other") == "True")
+        why = subprocess.run(
+            [*agent.command[:-1], "why", "node/other"],
+            env=agent.environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert why.returncode == 1
+    assert f"The credentials are those of the node {NODE}" in " ".join(why.stdout.split())
 
 
 @needs_control_plane

@@ -33,14 +33,12 @@ class WallClock(VirtualClock):
 
 
 class MemberWorld(World):
-    """``store`` is the copy of the node; ``server`` is the cluster. ``credential_problem`` is why
-    the server refuses the node."""
+    """``store`` is the copy of the node; ``server`` is the cluster."""
 
     def __init__(self, server: FaultyServer, client: ClusterClient, clock: WallClock) -> None:
         self.server = server
         self.client = client
         self.wall = clock
-        self.credential_problem = ""
         super().__init__(clock=clock)
 
     @property
@@ -50,13 +48,7 @@ class MemberWorld(World):
         return self.server.served.store
 
     def new_kubelet(self) -> Kubelet:
-        self.api = ClusterApi(
-            self.client,
-            self.store,
-            self.clock,
-            "n1",
-            credential_problem=lambda: self.credential_problem,
-        )
+        self.api = ClusterApi(self.client, self.store, self.clock, "n1")
         member = cluster_ports(self.api)
         self.jobs, self.documents = member.jobs, member.ports.documents
         return Kubelet(

@@ -25,7 +25,9 @@ from kubelet_world import api_pod, container, pod
 from member_world import MemberWorld, member_world
 from msgspec import structs
 
-from podtui.api.names import CLUSTER_PROBLEM
+from podtui.agent.cluster_state import problem, well
+from podtui.api.cluster import CERTIFICATE_EXPIRED, cluster_problems
+from podtui.api.names import CERTIFICATE_EXPIRING
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import (
     ConfigMap,
@@ -42,6 +44,7 @@ from podtui.api.v1 import (
     VolumeMount,
     VolumeProjection,
 )
+from podtui.errors import PodtuiError
 
 pytestmark = pytest.mark.virtual_time
 
@@ -118,7 +121,7 @@ async def is_right(world: MemberWorld) -> bool:
             return False
     if await world.seen("deleted") is not None:
         return False
-    return await is_ready(world) and not world.api.problem
+    return await is_ready(world) and world.api.answers is True
 
 
 def same_status(seen: Pod, shown: Pod) -> bool:
@@ -395,16 +398,23 @@ async def test_an_expired_certificate_is_named_until_there_is_another(tmp_path: 
         world.server.cut()
         await asyncio.sleep(20)
         world.server.fault = refuses(401, "Unauthorized")
-        world.credential_problem = "the client certificate of the node expired"
+        expired = problem(CERTIFICATE_EXPIRING, PodtuiError("it expired"), CERTIFICATE_EXPIRED)
+        world.api.state.report(expired)
         await asyncio.sleep(60)
-        assert await shown_problem(world) == "the client certificate of the node expired"
-        world.server.fault, world.credential_problem = None, ""
+        assert await shown_problem(world) == "it expired"
+        world.server.fault = None
+        world.api.state.report(well(CERTIFICATE_EXPIRING, "CertificateValid", "it is valid"))
         await world.eventually(lambda: is_right(world), WITHIN)
-        assert await shown_problem(world) == ""
+        await world.eventually(lambda: has_no_problem(world), WITHIN)
         assert world.containers("uid-stays") == before
+
+
+async def has_no_problem(world: MemberWorld) -> bool:
+    return not await shown_problem(world)
 
 
 async def shown_problem(world: MemberWorld) -> str:
     copy = await world.store.get("nodes", "", "n1")
     assert copy is not None
-    return copy.metadata.annotations.get(CLUSTER_PROBLEM, "")
+    assert isinstance(copy, Node)
+    return next((found.message for found in cluster_problems(copy)), "")

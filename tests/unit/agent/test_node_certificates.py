@@ -227,7 +227,9 @@ async def test_a_certificate_that_is_not_valid_yet_is_used(world: World) -> None
         await until(certificates.authenticated.is_set)
         await asyncio.sleep(3600)
     assert len(world.server.requests) == 1
-    assert certificates.problem() == ""
+    condition = certificates.condition(world.current.read_bytes())
+    assert condition is not None
+    assert condition.status == "False"
 
 
 async def test_the_request_is_retried_with_back_off(
@@ -349,9 +351,15 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
     certificates = await world.open(path)
     async with running(certificates):
         await world.later(hours=9.5)
-        assert certificates.problem() == ""
+        soon = certificates.condition(world.current.read_bytes())
+        assert soon is not None
+        assert (soon.status, soon.reason) == ("True", "CertificateExpiresSoon")
+        assert "; " in soon.message
         await world.later(hours=1)
-        assert certificates.problem().startswith("the client certificate of the node expired at 20")
+        expired = certificates.condition(world.current.read_bytes())
+        assert expired is not None
+        assert (expired.status, expired.reason) == ("True", "CertificateExpired")
+        assert expired.message.endswith("there is no bootstrap kubeconfig to request another one")
         assert "a successor of the client certificate of the node, which expires at" in caplog.text
         errors = [item for item in caplog.records if item.levelno == logging.ERROR]
         assert len(errors) == 1
