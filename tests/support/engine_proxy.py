@@ -32,8 +32,8 @@ class EngineProxy:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        # Let a connection that was just accepted run its first step.
-        await asyncio.sleep(0)
+        # Let a connection that was just accepted run its first steps.
+        await asyncio.sleep(0.05)
         for writer in self._writers:
             writer.transport.abort()
         async with asyncio.timeout(120):
