@@ -170,7 +170,10 @@ _SETTINGS: Final = (
 def _manifest(index: int, recipe: bytes) -> int:
     tried = 0
     for data in edited(_MANIFESTS[index % len(_MANIFESTS)], recipe):
-        read_manifest("/manifests/x.yaml", data, node_name="n1", strict=bool(tried % 2))
+        result = read_manifest("/manifests/x.yaml", data, node_name="n1", strict=bool(tried % 2))
+        failed = [item.message for item in result.diagnostics if item.code == "InternalError"]
+        if failed:
+            raise AssertionError(failed[0])
         tried += 1
     return tried
 

@@ -13,25 +13,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from msgspec import structs
 
+from podtui.agent.cluster_state import (
+    ClusterState,
+    is_refusal,
+    mirror_problem,
+    problem,
+    well,
+    without_state,
+)
 from podtui.agent.status_patch import status_patch
 from podtui.api.names import (
     CLUSTER,
-    CLUSTER_PROBLEM,
+    CLUSTER_UNAVAILABLE,
     KILLS,
     LACKS,
+    LEASE_NOT_RENEWED,
+    MIRROR_PROBLEM,
+    NODE_REFUSED,
     PULL_PROGRESS,
     STATIC_POD_PATH,
     WOULD_FIT,
 )
 from podtui.api.objects import Object
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import is_mirror
 from podtui.api.times import parse_time, rfc3339_micros
 from podtui.api.v1 import (
@@ -71,10 +85,15 @@ EVENT_TRIES: Final = 12
 EVENT_RETRY_SECONDS: Final = 10.0
 EVENT_QUEUE: Final = 1000
 """client-go's recorder: after these tries, and beyond this number, events are dropped."""
+_PASSING: Final = (429, 503, 504)
+"""The status codes after which an event is tried again; a kubelet drops it."""
+HEARTBEAT_SECONDS: Final = 10.0
+"""The kubelet's timeout for writing the lease, which is valid for 40 seconds."""
 CLAIM_SECONDS: Final = 5.0
 """Between two reads of a claim that is not bound: nodes may not watch claims."""
 _LOCAL: Final = (KILLS, LACKS, PULL_PROGRESS, WOULD_FIT)
 """Annotations of mirror pods that exist only in the copy: a node may not write them."""
+_UNANSWERED: Final = "the API server has not answered"
 _UNREAD_SERVICES: Final = "services have not yet been read at least once, cannot construct envvars"
 T = TypeVar("T", bound=Object)
 
@@ -99,10 +118,17 @@ class ClusterApi:
         self.cache = Cache()
         for kind in (Pod, Node, Service, RuntimeClass):
             self.cache.add_kind(kind)
-        self.problem = ""
-        """Why the API server does not answer; empty if it does."""
-        self.on_problem: Callable[[], None] = lambda: None
-        """Called when ``problem`` has changed."""
+        self.state = ClusterState(clock)
+        self.answers: bool | None = None
+        """Whether the API server answered last; None before the first answer."""
+        self.has_listed = False
+        """Whether the pods of this node were listed since the start."""
+
+    async def restore(self) -> None:
+        """Continue with the state in the copy of an earlier agent."""
+        node = await self.copy.get("nodes", "", self.node_name)
+        if isinstance(node, Node):
+            self.state.restore(node)
 
     async def follow(self, kind: type[T]) -> AsyncGenerator[Delta]:
         """Follow the objects of a kind that belong to this node."""
@@ -111,11 +137,19 @@ class ClusterApi:
             Node: f"metadata.name={self.node_name}",
         }
         async for delta in self.client.follow(kind, fields=fields.get(kind, "")):
-            problem = delta.reason if isinstance(delta, Lost) else ""
-            if kind is Pod and problem != self.problem:
-                self.problem = problem
-                self.on_problem()
+            if kind is Pod:
+                self._report_answer(delta)
             yield delta
+
+    def _report_answer(self, delta: Delta) -> None:
+        self.answers = not isinstance(delta, Lost)
+        if not isinstance(delta, Lost):
+            self.has_listed = True
+            text = f"{self.client.target} answers"
+            self.state.report(well(CLUSTER_UNAVAILABLE, "ClusterAnswers", text))
+            return
+        reason = "ClusterRefuses" if delta.refused else "ClusterLost"
+        self.state.report(problem(CLUSTER_UNAVAILABLE, PodtuiError(delta.reason), reason))
 
     async def run(self) -> None:
         """Follow all kinds, as soon as there are credentials. Runs forever."""
@@ -155,12 +189,12 @@ def missing_as_not_found() -> Any:
 
 def cluster_ports(api: ClusterApi) -> ClusterPorts:
     documents = ClusterDocuments(api)
-    pods, events = ClusterPods(api, documents), ClusterEvents(api)
+    pods, events, node = ClusterPods(api, documents), ClusterEvents(api), ClusterNode(api)
     return ClusterPorts(
         ports=Ports(
             pods=pods,
             events=events,
-            node=ClusterNode(api),
+            node=node,
             documents=documents,
             runtime_classes=ClusterRuntimeClasses(api),
             tokens=ClusterTokens(api),
@@ -169,6 +203,7 @@ def cluster_ports(api: ClusterApi) -> ClusterPorts:
         ),
         jobs={
             "objects of the cluster": api.run,
+            "copy of the node": node.run,
             "copy of the pods": pods.run,
             "events for the cluster": events.run,
             "documents of the cluster": documents.run,
@@ -194,6 +229,8 @@ class ClusterPods:
         """The statuses that are not yet written, by UID."""
         self._local: dict[str, dict[str, str]] = {}
         """The annotations of mirror pods that exist only in the copy, by UID."""
+        self._unmirrored: dict[tuple[str, str], tuple[Pod, str]] = {}
+        """The static pods that have no mirror pod in the cluster, and why. They are in the copy."""
         self._changed: dict[str, Pod | None] = {}
         self._wake = asyncio.Event()
         self._to_copy: dict[tuple[str, str], None] = {}
@@ -210,6 +247,7 @@ class ClusterPods:
             self._local.pop(uid, None)
         if pod is not None:
             self._changed[pod.metadata.uid] = pod
+            self._unmirrored.pop(_key(pod), None)
         self._wake.set()
         self._copy_soon((meta.namespace, meta.name))
 
@@ -224,7 +262,7 @@ class ClusterPods:
         await self._api.cache.listed((Pod,))
         listed = {_key(pod) for pod in self._api.cache.list(Pod)}
         for item in (await self._api.copy.list("pods")).items:
-            if _key(item) not in listed and item.metadata.uid not in self._unsent:
+            if _key(item) not in listed and _key(item) not in self._unmirrored:
                 await self._api.copy.delete("pods", *_key(item))
         while True:
             await self._copy_wake.wait()
@@ -236,6 +274,12 @@ class ClusterPods:
 
     async def _copy(self, key: tuple[str, str]) -> None:
         pod = self._api.cache.get(Pod, *key)
+        if pod is None and key in self._unmirrored:
+            pod, why = self._unmirrored[key]
+            annotations = {**pod.metadata.annotations, MIRROR_PROBLEM: why}
+            meta = structs.replace(pod.metadata, annotations=annotations)
+            await self._api.copy.put("pods", structs.replace(pod, metadata=meta))
+            return
         if pod is None:
             await self._api.copy.delete("pods", *key)
             return
@@ -268,15 +312,38 @@ class ClusterPods:
         return tuple(item for item in items if isinstance(item, Pod))
 
     async def get(self, namespace: str, name: str) -> Pod | None:
-        if not self._api.problem:
+        """Return the pod; also a static pod that has no mirror pod yet."""
+        if self._api.answers is not False:
             # Before the first list, an existing mirror pod would be created again.
             await self._api.listed(Pod, "the pods of the cluster are not known yet")
-        return self._api.cache.get(Pod, namespace, name)
+        pod = self._api.cache.get(Pod, namespace, name)
+        return pod or self._unmirrored.get((namespace, name), (None, ""))[0]
 
     # --- writing
 
     async def create(self, pod: Pod) -> Pod:
-        await self._api.copy.put("pods", pod)
+        """Create a mirror pod. Until it is created, the copy has the static pod and the reason."""
+        key = _key(pod)
+        if key in self._unmirrored:
+            why = self._unmirrored[key][1]
+        else:
+            why = self._mirror_problem(PodtuiError(_UNANSWERED))
+        self._unmirrored[key] = pod, why
+        await self._copy(key)
+        try:
+            created = await self._create(pod)
+        except PodtuiError as error:
+            self._unmirrored[key] = pod, self._mirror_problem(error)
+            await self._copy(key)
+            raise
+        self._unmirrored.pop(key, None)
+        self._api.cache.put(created)
+        return await self.update(created, lambda stored: _with_state_of(stored, pod))
+
+    def _mirror_problem(self, error: PodtuiError) -> str:
+        return mirror_problem(error, is_known=self._api.has_listed)
+
+    async def _create(self, pod: Pod) -> Pod:
         meta = pod.metadata
         owner = next((ref for ref in meta.ownerReferences if ref.kind == "Node"), None)
         if owner is not None and not owner.uid:
@@ -291,16 +358,16 @@ class ClusterPods:
         )
         try:
             new = structs.replace(pod, metadata=sent, status=PodStatus())
-            created = await self._api.client.create(Pod, new)
+            return await self._api.client.create(Pod, new)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 raise AlreadyExists(str(error)) from error
             raise
-        self._api.cache.put(created)
-        return await self.update(created, lambda stored: _with_state_of(stored, pod))
 
     async def update(self, pod: Pod, change: Callable[[Pod], Pod]) -> Pod:
         meta = pod.metadata
+        if self._is_unmirrored(pod):
+            return await self.create(change(pod))
         stored = self._api.cache.get(Pod, meta.namespace, meta.name)
         if stored is None or stored.metadata.uid != meta.uid:
             raise NotFound(f'pods "{meta.name}" not found')
@@ -322,8 +389,16 @@ class ClusterPods:
         await self._copy(_key(stored))
         return stored
 
+    def _is_unmirrored(self, pod: Pod) -> bool:
+        stored = self._api.cache.get(Pod, *_key(pod))
+        return stored is None and _key(pod) in self._unmirrored
+
     async def delete(self, pod: Pod) -> None:
         meta = pod.metadata
+        if self._is_unmirrored(pod):
+            del self._unmirrored[_key(pod)]
+            await self._copy(_key(pod))
+            return
         if not meta.finalizers:
             await self._api.copy.delete("pods", meta.namespace, meta.name)
         try:
@@ -349,11 +424,13 @@ def _key(item: Object) -> tuple[str, str]:
 
 
 class ClusterEvents:
-    """Events wait in a queue for the API server, as in client-go: a failed write is tried again
-    `EVENT_TRIES` times."""
+    """Events wait in a queue for the API server, as in client-go: a write that failed is tried
+    `EVENT_TRIES` times, the second time after a random part of `EVENT_RETRY_SECONDS`, so that the
+    nodes of a cluster do not return together. ``jitter`` returns that part, from 0 to 1."""
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: ClusterApi, jitter: Callable[[], float] = random.random) -> None:
         self._api = api
+        self._jitter = jitter
         self._queue: deque[Event] = deque()
         self._sent: dict[tuple[str, str], None] = {}
         self._wake = asyncio.Event()
@@ -378,14 +455,13 @@ class ClusterEvents:
         for attempt in range(1, EVENT_TRIES + 1):
             try:
                 await self._send(event)
-            except ApiError as error:
-                _LOG.warning("cannot write event %s: %s", event.metadata.name, error)
-                return
             except PodtuiError as error:
-                if attempt == EVENT_TRIES:
+                is_final = isinstance(error, ApiError) and error.code not in _PASSING
+                if is_final or attempt == EVENT_TRIES:
                     _LOG.warning("cannot write event %s: %s", event.metadata.name, error)
                     return
-                await self._api.clock.sleep(EVENT_RETRY_SECONDS)
+                share = self._jitter() if attempt == 1 else 1.0
+                await self._api.clock.sleep(EVENT_RETRY_SECONDS * share)
             else:
                 return
 
@@ -411,38 +487,52 @@ class ClusterEvents:
 
 
 class ClusterNode:
+    """The copy of the node also has the state of its membership (`ClusterState`)."""
+
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
         self._lease: Lease | None = None
+        self._unanswered = 0
+        """The number of heartbeats in a row without an answer."""
         self._local: dict[str, str] = {}
         """The annotations that exist only in the copy."""
+        self._copied: Node | None = None
+        """The node as it was last copied, without the state."""
         self._changed = asyncio.Event()
+        self._state_changed = asyncio.Event()
         api.cache.observe(Node, lambda _, __: self._changed.set())
-        api.on_problem = self._changed.set
+        api.state.on_change = self._state_changed.set
+
+    async def run(self) -> NoReturn:
+        """Show each change of the state in the copy. Runs forever."""
+        while True:
+            await self._state_changed.wait()
+            self._state_changed.clear()
+            if self._copied is not None:
+                await self._put_copy(self._copied)
 
     async def snapshots(self) -> AsyncIterator[Node | None]:
         await self._api.cache.listed((Node,))
         while True:
             self._changed.clear()
             node = self._stored()
-            if node is None:
-                await self._api.copy.delete("nodes", "", self._api.node_name)
-                yield None
-            else:
-                yield await self._copy(node)
+            # The copy of a node that is gone stays: the kubelet registers the node again.
+            yield None if node is None else await self._copy(node)
             await self._changed.wait()
 
     def _stored(self) -> Node | None:
         return self._api.cache.get(Node, "", self._api.node_name)
 
     async def _copy(self, node: Node) -> Node:
-        """Return the node as the kubelet sees it. The copy also has the state of the connection."""
-        annotations = {**node.metadata.annotations, **self._local}
-        state = {CLUSTER: self._api.client.target, CLUSTER_PROBLEM: self._api.problem}
-        shown = {key: text for key, text in state.items() if text}
-        copy = _with_annotations(node, {**annotations, **shown})
-        await self._api.copy.put("nodes", copy)
-        return _with_annotations(node, annotations)
+        """Copy the node, and return it as the kubelet sees it."""
+        self._copied = _with_annotations(node, {**node.metadata.annotations, **self._local})
+        await self._put_copy(self._copied)
+        return self._copied
+
+    async def _put_copy(self, node: Node) -> None:
+        annotations = {**node.metadata.annotations, CLUSTER: self._api.client.target}
+        shown = self._api.state.added_to(_with_annotations(node, annotations))
+        await self._api.copy.put("nodes", shown)
 
     def _sent(self, node: Node) -> Node:
         """Return the node as the API server gets it."""
@@ -453,14 +543,15 @@ class ClusterNode:
         )
 
     async def get(self) -> Node | None:
-        """Return the node, or the copy of it while the API server is away."""
+        """Return the node, or the copy of it while the API server is away or refuses to answer.
+        Without a copy, the node counts as missing: its registration makes one, even in vain."""
         try:
             node = await self._api.get(Node, "", self._api.node_name)
         except PodtuiError:
             copy = await self._api.copy.get("nodes", "", self._api.node_name)
             if copy is None:
-                raise
-            return _without_state(cast("Node", copy))
+                return None
+            return await self._copy(_as_registered(cast("Node", copy)))
         if node is None:
             return None
         self._api.cache.put(node)
@@ -470,9 +561,22 @@ class ClusterNode:
         await self._copy(node)
         new = self._sent(node)
         meta = structs.replace(new.metadata, uid="", resourceVersion="", creationTimestamp=None)
-        created = await self._api.client.create(Node, structs.replace(new, metadata=meta))
+        with self._reported():
+            created = await self._api.client.create(Node, structs.replace(new, metadata=meta))
         self._api.cache.put(created)
         return await self._copy(created)
+
+    @contextmanager
+    def _reported(self) -> Any:
+        """Report whether the API server accepts a write of the node."""
+        try:
+            yield
+        except ApiError as error:
+            if is_refusal(error):
+                self._api.state.report(problem(NODE_REFUSED, error))
+            raise
+        text = f'node "{self._api.node_name}" is registered'
+        self._api.state.report(well(NODE_REFUSED, "NodeRegistered", text))
 
     async def update(self, change: Callable[[Node], Node]) -> Node:
         stored = self._stored() or await self.get()
@@ -493,13 +597,37 @@ class ClusterNode:
         return await self._copy(stored)
 
     async def _patch(self, patch: Mapping[str, Any], subresource: str = "") -> Node:
-        node = await self._api.client.patch(
-            Node, "", self._api.node_name, patch, subresource=subresource
-        )
+        with self._reported():
+            node = await self._api.client.patch(
+                Node, "", self._api.node_name, patch, subresource=subresource
+            )
         self._api.cache.put(node)
         return node
 
     async def renew_lease(self, seconds: int) -> None:
+        """Renew the lease within `HEARTBEAT_SECONDS`. If that fails twice in a row, close all
+        connections, as a kubelet does: they may lead nowhere."""
+        try:
+            await self._renew_in_time(seconds)
+        except PodtuiError as error:
+            self._api.state.report(problem(LEASE_NOT_RENEWED, error))
+            raise
+        text = f"{LEASES}/{self._api.node_name} is valid for {seconds} s after each renewal"
+        self._api.state.report(well(LEASE_NOT_RENEWED, "LeaseRenewed", text))
+
+    async def _renew_in_time(self, seconds: int) -> None:
+        try:
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
+                await self._renew_lease(seconds)
+        except TimeoutError:
+            self._unanswered += 1
+            if self._unanswered > 1:
+                await self._api.client.reset()
+            text = f"the API server has not answered within {HEARTBEAT_SECONDS:g} s"
+            raise PodtuiError(text) from None
+        self._unanswered = 0
+
+    async def _renew_lease(self, seconds: int) -> None:
         """Write the lease from the last answer; if another client changed it, read it first."""
         if self._lease is not None:
             try:
@@ -538,10 +666,14 @@ class ClusterNode:
         )
 
 
-def _without_state(node: Node) -> Node:
-    annotations = node.metadata.annotations.items()
-    state = (CLUSTER, CLUSTER_PROBLEM)
-    return _with_annotations(node, {key: text for key, text in annotations if key not in state})
+def _as_registered(copy: Node) -> Node:
+    """Return the node of a copy, without what only the copy has: also the UID, if the cluster has
+    never accepted the node."""
+    annotations = copy.metadata.annotations.items()
+    node = _with_annotations(copy, {key: text for key, text in annotations if key != CLUSTER})
+    if not any(c.type == NODE_REFUSED and c.status == "False" for c in copy.status.conditions):
+        node = structs.replace(node, metadata=structs.replace(node.metadata, uid=""))
+    return without_state(node)
 
 
 def _with_annotations(node: Node, annotations: Mapping[str, str]) -> Node:
@@ -629,7 +761,8 @@ class ClusterDocuments:
                     await watch.answered.wait()
             except TimeoutError:
                 watch.problem = "the API server does not answer"
-            if not watch.problem:
+            # While the API server is away, pods can be started with what was read last.
+            if not watch.problem or watch.document is not None:
                 return watch.document
         kind, namespace, name = key
         return await self._api.get(_DOCUMENTS[kind], namespace, name)
@@ -653,7 +786,9 @@ class ClusterServices:
         self._api = api
 
     async def of(self, pod: Pod) -> tuple[Service, ...]:
-        await self._api.listed(Service, _UNREAD_SERVICES)
+        """Return the Services. A static pod has to start without the API server."""
+        if not is_static(pod):
+            await self._api.listed(Service, _UNREAD_SERVICES)
         namespace, cache = pod.metadata.namespace, self._api.cache
         services = cache.list(Service, namespace)
         api = None if namespace == API_SERVICE[0] else cache.get(Service, *API_SERVICE)
@@ -690,7 +825,12 @@ class _TokenStatus(Struct, frozen=True, kw_only=True):
     expirationTimestamp: str = ""
 
 
+class _TokenSpec(Struct, frozen=True, kw_only=True):
+    expirationSeconds: int = 0
+
+
 class _TokenAnswer(Struct, frozen=True, kw_only=True):
+    spec: _TokenSpec = _TokenSpec()
     status: _TokenStatus = _TokenStatus()
 
 
@@ -719,11 +859,18 @@ class ClusterTokens:
                 },
             },
         }
-        answer = await self._api.client.create_sub(
+        requested = self._api.clock.now()
+        raw = await self._api.client.create_sub(
             ServiceAccount, meta.namespace, request.service_account, "token", body
         )
-        status = decode_response("token", answer, _TokenAnswer).status
-        expires = parse_time(status.expirationTimestamp)
+        answer = decode_response("token", raw, _TokenAnswer)
+        status, seconds = answer.status, answer.spec.expirationSeconds
+        # The clocks of both machines may differ: the granted life counts from here.
+        expires = (
+            requested + timedelta(seconds=seconds)
+            if seconds
+            else parse_time(status.expirationTimestamp)
+        )
         if not status.token or expires is None:
             raise PodtuiError("the API server answered a TokenRequest without a token")
         return Token(text=status.token, expires=expires)

@@ -15,9 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NoReturn
 
+from cryptography import x509
+
+from podtui.agent.cluster_state import certificate_condition
 from podtui.agent.signed_certificate import CHECK_SECONDS, SignedCertificate
+from podtui.api.names import CLUSTER_UNAVAILABLE
 from podtui.api.times import rfc3339
-from podtui.api.v1 import NodeAddress
+from podtui.api.v1 import NodeAddress, NodeCondition
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubeconfig import (
@@ -121,13 +125,31 @@ class NodeCertificates:
         if self._settings.tlsCertFile is None:
             await self.serving.prepare()
 
-    def problem(self) -> str:
-        """Return that the client certificate has expired, for `podtui.kubelet.tasks.Parts.check`;
-        empty if it has not."""
-        pair = None if self._client is None else self._client.pair
-        if pair is None or not is_expired(pair.certificate, self._clock.now()):
-            return ""
-        return f"it expired at {rfc3339(pair.certificate.not_valid_after_utc)}"
+    def condition(self, presented: bytes) -> NodeCondition | None:
+        """Return the condition of the client certificate that is presented, in PEM; None without
+        one, for instance with a token."""
+        rotation = self._rotation()
+        if not self.authenticated.is_set():
+            text = f"the node has no client certificate yet; {rotation}".removesuffix("; ")
+            return NodeCondition(
+                type=CLUSTER_UNAVAILABLE, status="True", reason="NoCertificate", message=text
+            )
+        if not presented:
+            return None
+        try:
+            certificate = x509.load_pem_x509_certificate(presented)
+        except ValueError:
+            # TLS has its own error about it.
+            return None
+        return certificate_condition(certificate, self._clock.now(), rotation)
+
+    def _rotation(self) -> str:
+        """Return why the client certificate has no successor yet, if that is known."""
+        if self._client is None:
+            return "podtui does not rotate it"
+        if not self._settings.rotateCertificates and self._client.is_valid:
+            return "rotateCertificates is false"
+        return self._client.problem
 
     def jobs(self) -> Mapping[str, Callable[[], Awaitable[object]]]:
         """Return the long-running calls, by name."""

@@ -164,6 +164,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             strict=settings.kubeletStrict,
             last_good=await last_good(store),
             full_list_seconds=settings.fileCheckFrequency,
+            applies=settings.nodeKubeconfig is None,
         )
         pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
         tokens = TokenRegistry(store, TokenIssuer(pki.signing_key), clock)

@@ -88,6 +88,8 @@ class SignedCertificate:
         self.file = file
         self.pair: KeyPair | None = None
         """The current certificate, which may have expired."""
+        self.problem = ""
+        """What its successor waits for, or why the last attempt to get one failed."""
         self._name = name
         self._profile = profile
         self._source = source
@@ -124,6 +126,7 @@ class SignedCertificate:
             profile = self._profile()
             if profile is None or not self.is_due(profile):
                 failures, problem, reported = 0, "", False
+                self.problem = ""
                 await self._clock.sleep(CHECK_SECONDS)
                 continue
             try:
@@ -138,7 +141,7 @@ class SignedCertificate:
                 failures += 1
                 if is_reported(failures) or str(error) != problem:
                     self._report(error, failures)
-                problem = str(error)
+                problem = self.problem = str(error)
                 await self._clock.sleep(self._pause(error, failures))
 
     async def _without_credentials(self, reported: bool) -> bool:
@@ -150,6 +153,7 @@ class SignedCertificate:
                 " --bootstrap-kubeconfig, or a new kubeconfig of the node",
                 self._name,
             )
+        self.problem = "there is no bootstrap kubeconfig to request another one"
         await self._clock.sleep(CHECK_SECONDS)
         pair = await asyncio.to_thread(self.file.read)
         if pair is not None and not is_expired(pair.certificate, self._clock.now()):
@@ -267,6 +271,7 @@ class SignedCertificate:
                 raise RequestRefused(
                     f"CertificateSigningRequest {name} exists, but {problem}"
                 ) from error
+        self.problem = f"CertificateSigningRequest {request.metadata.name} is not signed yet"
         log.info(
             "waiting for %s: CertificateSigningRequest %s of the signer %s",
             self._name,

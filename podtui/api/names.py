@@ -31,10 +31,15 @@ SIMULATED: Final = "podtui.dev/simulated"
 # Ours, on the node: the features that the engine lacks, as a text for users.
 ENGINE_LACKS: Final = "podtui.dev/engine-lacks"
 
-# Ours, on the copy of a node that belongs to a cluster: the URL of the cluster's API server, and
-# why it does not answer.
+# Ours, on the copy of a node that belongs to a cluster: the URL of the cluster's API server.
 CLUSTER: Final = "podtui.dev/cluster"
-CLUSTER_PROBLEM: Final = "podtui.dev/cluster-problem"
+# Ours, on the copy of a static pod: why the cluster has no mirror pod of it yet.
+MIRROR_PROBLEM: Final = "podtui.dev/mirror-problem"
+# Ours, conditions of the copy of a node that belongs to a cluster (`podtui.api.cluster`).
+CERTIFICATE_EXPIRING: Final = "CertificateExpiring"
+CLUSTER_UNAVAILABLE: Final = "ClusterUnavailable"
+NODE_REFUSED: Final = "NodeRefused"
+LEASE_NOT_RENEWED: Final = "LeaseNotRenewed"
 
 # The reasons of the node's condition Ready while it is False: the kubelet's, and ours while another
 # agent's containers have the names of this agent's.

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from podtui.api.health import pod_health
 from podtui.api.lenient import lenient_convert
 from podtui.api.local import UNUSABLE, ManifestState
-from podtui.api.names import CLUSTER_PROBLEM, GROUP_VERSION
+from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
 from podtui.cli.why import unwell_objects
@@ -54,18 +54,8 @@ def run(namespace: argparse.Namespace) -> int:
         for path in ("/api/v1/nodes", "/api/v1/pods"):
             items += with_kinds(get_json(socket, path, timeout=5.0))
         _print_list([*items, *files])
-    _print_cluster_problem(socket)
     healthy = _print_health(socket)
     return OK if healthy and not files else FAILED
-
-
-def _print_cluster_problem(socket: Path) -> None:
-    """Print to standard error why the cluster of this node does not answer."""
-    for node in with_kinds(get_json(socket, "/api/v1/nodes", timeout=5.0)):
-        annotations: dict[str, str] = node["metadata"].get("annotations", {})
-        if problem := annotations.get(CLUSTER_PROBLEM):
-            text = f"podtui: the cluster does not get this state: {problem}"
-            print(lines(text), file=sys.stderr)
 
 
 def _print_health(socket: Path) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
+from podtui.api.cluster import cluster_of
 from podtui.api.insight import ConnectionCheck
 from podtui.api.lenient import lenient_convert
 from podtui.api.local import Manifest, ManifestIndex, Plan
@@ -383,6 +384,14 @@ def _listed(get: Callable[[str], Any], kind: type[T]) -> list[T] | None:
         raise
 
 
+def _elsewhere(inventory: Inventory, what: str) -> str:
+    """Return where objects are that this node of a cluster has no copy of; empty at home."""
+    if inventory.in_cluster:
+        return ""
+    url = next((url for node in inventory.list(Node) if (url := cluster_of(node))), "")
+    return f"; this node belongs to the cluster at {url}, which has {what}" if url else ""
+
+
 def _missing(inventory: Inventory, wanted: Wanted) -> str:
     """Return the error for a name that is no pod: the objects that have it, if there are any."""
     others = [
@@ -392,6 +401,7 @@ def _missing(inventory: Inventory, wanted: Wanted) -> str:
         if item.metadata.name == wanted.name
     ]
     hint = f"; did you mean {' or '.join(others)}?" if others else ""
+    hint = hint or _elsewhere(inventory, "the pods that are not bound to it")
     return f"there is no pod or file named {wanted.name!r}{hint}"
 
 
@@ -404,7 +414,8 @@ def _of_objects(inventory: Inventory, wanted: Wanted) -> list[Report]:
         near = closest(wanted.name, names)
         hint = f"; did you mean {near}?" if near else ""
         if not inventory.is_read(wanted.noun.struct):
-            hint = "; this kind cannot be listed"
+            what = f"its {wanted.noun.plural}"
+            hint = _elsewhere(inventory, what) or "; this kind cannot be listed"
         raise UsageError(f"there is no {wanted.noun.singular} named {wanted.name!r}{hint}")
     return [_report(inventory, item, diagnose_object(inventory, item)) for item in items]
 

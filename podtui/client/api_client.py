@@ -14,7 +14,7 @@ import msgspec
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.objects import T
-from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
+from podtui.api.v1 import DeleteOptions, EphemeralContainer, Event, Pod, Preconditions, Struct
 from podtui.client.any_kind import (
     DISCOVERY,
     PARTIAL_LIST,
@@ -36,7 +36,7 @@ from podtui.client.decoding import (
     without_managed_fields,
 )
 from podtui.client.exec_sessions import attach_session, exec_session, pod_path
-from podtui.client.following import Following, Reader
+from podtui.client.following import REFUSED_DELAY, Following, Reader
 from podtui.client.port_forward import Forward, listen
 from podtui.client.protocol import (
     MERGE,
@@ -70,6 +70,8 @@ class ApiClient:
     """Objects per page of a list; 0 disables paging."""
     watch_seconds = 0
     """The requested duration of a watch; 0 leaves it to the server."""
+    refused_delay = REFUSED_DELAY
+    """The seconds until a list or watch that was refused is tried again."""
 
     def __init__(self, target: str, connection: HttpConnection, clock: Clock | None = None) -> None:
         self._target = target
@@ -97,9 +99,12 @@ class ApiClient:
         reader = kind_of(kind)
         if fields:
             reader = replace(reader, params={**reader.params, "fieldSelector": fields})
-        return self._follow(reader, namespace)
+        # API servers send no bookmarks for events, because they do not cache events.
+        return self._follow(reader, namespace, bookmarks=kind is not Event)
 
-    def _follow(self, kind: Reader, namespace: str) -> AsyncGenerator[Delta]:
+    def _follow(
+        self, kind: Reader, namespace: str, *, bookmarks: bool = False
+    ) -> AsyncGenerator[Delta]:
         async def where() -> str:
             return namespace or await self._scope()
 
@@ -110,6 +115,8 @@ class ApiClient:
             self._clock,
             page=self.page,
             watch_seconds=self.watch_seconds,
+            bookmarks=bookmarks,
+            refused_delay=self.refused_delay,
         ).run()
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T:
@@ -377,6 +384,10 @@ class ApiClient:
 
     def _copying(self, namespace: str, pod: str, container: str) -> Copying:
         return Copying(self._connection, namespace, pod, container)
+
+    async def reset(self) -> None:
+        """Close the open connections: running requests fail, and later ones connect again."""
+        await self._connection.reset()
 
     async def close(self) -> None:
         await self._connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NoReturn
 
 from podtui.api.insight import (
@@ -17,6 +17,7 @@ from podtui.api.insight import (
 from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 from podtui.client.api_client import ApiClient
 from podtui.client.cluster_connection import ClusterConnection
+from podtui.client.connection import Request
 from podtui.client.copying import Copying
 from podtui.client.credentials import Credentials
 from podtui.clock import Clock, SystemClock
@@ -35,7 +36,7 @@ class ClusterClient(ApiClient):
 
     ``namespace`` limits the objects, empty for all namespaces. None means all if the user may list
     the pods of all namespaces, else the context's namespace. ``agent`` is the name of the program
-    that the API sees.
+    that the API sees. ``limit`` is that of `ClusterConnection`.
     """
 
     page = PAGE
@@ -49,10 +50,13 @@ class ClusterClient(ApiClient):
         interactive: bool = False,
         agent: str = "podtui",
         clock: Clock | None = None,
+        limit: Callable[[Request], Awaitable[None]] | None = None,
     ) -> None:
         clock = clock or SystemClock()
         self.credentials = Credentials(target, clock, interactive=interactive)
-        connection = ClusterConnection(target.cluster, self.credentials, clock, agent=agent)
+        connection = ClusterConnection(
+            target.cluster, self.credentials, clock, agent=agent, limit=limit
+        )
         super().__init__(target.cluster.server, connection, clock)
         self._context_namespace = target.namespace
         self._namespace = namespace

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -39,19 +39,27 @@ UPGRADE_WORDS: Final = (
 
 
 class ClusterConnection(HttpConnection):
-    """A connection to one cluster. The session is recreated when the client certificate changes."""
+    """A connection to one cluster. The session is recreated when the client certificate changes.
+    ``limit`` is awaited before each request that is no session with a pod."""
 
     peer = "the API server"
     answer_seconds = ANSWER_SECONDS
     connect_seconds = CONNECT_SECONDS
 
     def __init__(
-        self, cluster: Cluster, credentials: Credentials, clock: Clock, *, agent: str = "podtui"
+        self,
+        cluster: Cluster,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        agent: str = "podtui",
+        limit: Callable[[Request], Awaitable[None]] | None = None,
     ) -> None:
         parts = urlsplit(cluster.server)
         super().__init__(f"{parts.scheme}://{parts.netloc}", aiohttp.TCPConnector)
         self._cluster = cluster
         self._agent = agent
+        self._limit = limit
         self._where = parts.netloc
         self._prefix = parts.path.rstrip("/")
         self._credentials = credentials
@@ -66,8 +74,7 @@ class ClusterConnection(HttpConnection):
         async with self._lock:
             newer = identity.number > self._number
             if self._session is not None and newer and self._presented != presented:
-                await self._session.close()
-                self._session = None
+                await self.reset()
             tls: Any = True
             if self._session is None and self._cluster.is_secure:
                 tls = await asyncio.to_thread(tls_context, self._cluster, identity)
@@ -102,6 +109,8 @@ class ClusterConnection(HttpConnection):
         identity = await self._credentials.identity()
         renewed = False
         for attempt in range(1, TRIES + 1):
+            if self._limit is not None:
+                await self._limit(request)
             try:
                 return await self._sent(stack, identity, request)
             except ApiError as error:
@@ -202,6 +211,7 @@ def _with_prefix(request: Request, prefix: str) -> Request:
         params=request.params,
         body=request.body,
         headers=request.headers,
+        head=request.head,
         total=request.total,
         silence=request.silence,
     )

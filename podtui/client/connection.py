@@ -34,14 +34,15 @@ Params = Mapping[str, str] | Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """``total`` and ``silence`` are timeouts in seconds, for the whole response and between
-    pieces."""
+    """``head``, ``total`` and ``silence`` are timeouts in seconds: until the response begins, for
+    the whole response, and between pieces."""
 
     method: str
     path: str
     params: Params | None = None
     body: bytes | AsyncIterable[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    head: float | None = None
     total: float | None = None
     silence: float | None = None
 
@@ -70,6 +71,9 @@ class HttpConnection:
         self._connector = connector
         self._headers = dict(headers or {})
         self._session: aiohttp.ClientSession | None = None
+        self._heads: set[asyncio.Timeout] = set()
+        """The timeouts of the requests whose response has not begun."""
+        self._responses: set[aiohttp.ClientResponse] = set()
         self.closed = False
 
     async def get(
@@ -134,11 +138,11 @@ class HttpConnection:
         body: bytes | AsyncIterable[bytes] | None = None,
         content_type: str = "application/octet-stream",
         accept: str = "",
+        head: float | None = None,
         total: float | None = None,
         silence: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Open a response with a total timeout, and a timeout of ``silence`` seconds between
-        pieces."""
+        """Open a response with the timeouts of `Request`."""
         headers = {"Content-Type": content_type} if body is not None else {}
         if accept:
             headers["Accept"] = accept
@@ -148,6 +152,7 @@ class HttpConnection:
             params=params,
             body=body,
             headers=headers,
+            head=head,
             total=total,
             silence=silence,
         )
@@ -170,22 +175,29 @@ class HttpConnection:
         headers: Iterable[tuple[str, str]] = (),
         **options: Any,
     ) -> aiohttp.ClientResponse:
-        response = await stack.enter_async_context(
-            session.request(
-                request.method,
-                request.path,
-                params=request.params,
-                data=request.body,
-                headers=[*request.headers.items(), *headers],
-                timeout=aiohttp.ClientTimeout(
-                    total=request.total,
-                    sock_connect=self.connect_seconds,
-                    sock_read=request.silence,
-                ),
-                allow_redirects=False,
-                **options,
-            )
-        )
+        async with asyncio.timeout(request.head) as limit:
+            self._heads.add(limit)
+            try:
+                response = await stack.enter_async_context(
+                    session.request(
+                        request.method,
+                        request.path,
+                        params=request.params,
+                        data=request.body,
+                        headers=[*request.headers.items(), *headers],
+                        timeout=aiohttp.ClientTimeout(
+                            total=request.total,
+                            sock_connect=self.connect_seconds,
+                            sock_read=request.silence,
+                        ),
+                        allow_redirects=False,
+                        **options,
+                    )
+                )
+            finally:
+                self._heads.discard(limit)
+        self._responses.add(response)
+        stack.callback(self._responses.discard, response)
         if response.status >= 300:
             body = await response.read()
             raise refusal(response.status, response.reason or "", body, response.headers)
@@ -227,11 +239,23 @@ class HttpConnection:
         async with self.stream("GET", path, params, total=self.answer_seconds):
             return
 
+    async def reset(self) -> None:
+        """Close the open connections: running requests end with `AgentUnavailable`, and later ones
+        connect again."""
+        session, self._session = self._session, None
+        # Closing the session alone would leave them waiting, without their timeouts.
+        for limit in self._heads:
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
+        for response in tuple(self._responses):
+            response.close()
+        if session is not None:
+            await session.close()
+
     async def close(self) -> None:
         """Close the session. Idempotent; running requests end with `AgentUnavailable`."""
         self.closed = True
-        if self._session is not None:
-            await self._session.close()
+        await self.reset()
 
     def _open(self) -> aiohttp.ClientSession:
         if self.closed:

@@ -1,9 +1,9 @@
 """List and watch: keep track of all objects of one kind.
 
 A watch that ends regularly continues from the last version seen. If that version is too old, the
-client lists again. A broken connection is reported once (`Lost`) and then retried with back-off;
-the next list replaces all known objects. Long lists are read in pages. A server's ``Retry-After``
-is respected.
+client lists again. A broken connection is reported (`Lost`) and then retried with back-off; the
+next list replaces all known objects. Long lists are read in pages. A server's ``Retry-After`` is
+respected.
 """
 
 from __future__ import annotations
@@ -37,6 +37,15 @@ COALESCE_SECONDS = 0.04
 """The minimum time between two reads of a watch. The first change is reported at once; changes
 shortly after it are reported together."""
 MAX_EVENT = 64 * 1024 * 1024
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """The object of an ERROR event."""
+
+    code: int = 500
+    reason: str = ""
+    message: str = ""
+
 
 _EVENTS = msgspec.json.Decoder(WatchEvent)
 _VERSIONS = msgspec.json.Decoder(Versioned)
@@ -88,9 +97,10 @@ class Following:
     """One call of `podtui.client.protocol.Client.follow`.
 
     ``namespace`` is called before each list. Lists have pages of ``page`` objects; 0 disables
-    paging. ``watch_seconds`` is the requested duration of a watch. With 0, the server decides, and
-    its bookmarks show that the connection is alive. A wait after an error is longer by up to its
-    own length: ``jitter`` returns which part of it, from 0 to 1.
+    paging. ``watch_seconds`` is the requested duration of a watch; with 0, the server decides.
+    ``bookmarks`` means that the server's bookmarks show that the connection is alive. The wait
+    after a refusal is ``refused_delay``. A wait after an error is longer by up to its own length:
+    ``jitter`` returns which part of it, from 0 to 1.
     """
 
     def __init__(
@@ -102,6 +112,8 @@ class Following:
         *,
         page: int = 0,
         watch_seconds: int = 0,
+        bookmarks: bool = False,
+        refused_delay: float = REFUSED_DELAY,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._connection = connection
@@ -111,18 +123,20 @@ class Following:
         self._clock = clock
         self._page = page
         self._watch_seconds = watch_seconds
+        self._bookmarks = bookmarks or not watch_seconds
+        self._refused_delay = refused_delay
         self._jitter = jitter
         self._version = ""
         self._delay = FIRST_DELAY
 
     async def run(self) -> AsyncGenerator[Delta]:
         """Yield deltas until the connection is closed."""
-        lost = False
+        lost = ""
         while True:
             try:
                 if not self._version:
                     synced = await self._list()
-                    lost = False
+                    lost = ""
                     yield synced
                 if not self._kind.watches:
                     self._version = ""
@@ -138,12 +152,13 @@ class Following:
                 self._version = ""
                 expired = isinstance(error, ApiError) and error.code == 410
                 # A version that is too old is a reason to list, not a loss. A loss is reported
-                # once.
-                if not expired and not lost:
-                    lost = True
-                    yield Lost(str(error), is_refused(error))
+                # once for each reason.
+                if not expired and str(error) != lost:
+                    lost = str(error)
+                    yield Lost(lost, is_refused(error))
                 # Clients that lost the server together do not return together.
-                await self._clock.sleep(wait_after(error, self._delay) * (1 + self._jitter()))
+                wait = wait_after(error, self._delay, self._refused_delay)
+                await self._clock.sleep(wait * (1 + self._jitter()))
             else:
                 await self._clock.sleep(self._delay)
             # Each event of a watch resets it, so that only failures in a row lengthen it.
@@ -182,19 +197,24 @@ class Following:
         }
         silence = SILENCE_SECONDS
         if self._watch_seconds:
-            # API servers send no bookmarks for events, because they do not cache events.
             params["timeoutSeconds"] = str(self._watch_seconds)
+        if not self._bookmarks:
             silence += self._watch_seconds
         splitter = LineSplitter(MAX_EVENT)
         async with self._connection.stream(
-            "GET", self._path, params, accept=self._kind.accept, silence=silence
+            "GET",
+            self._path,
+            params,
+            accept=self._kind.accept,
+            head=self._connection.answer_seconds,
+            silence=silence,
         ) as response:
             began = self._clock.monotonic()
             while chunk := await response.content.readany():
-                self._delay = FIRST_DELAY
                 batch = _Batch()
                 for line in splitter.feed(chunk):
                     self._take(line, batch)
+                    self._delay = FIRST_DELAY
                 # All events of a read together: a burst is not one update for each event.
                 for delta in batch.deltas():
                     yield delta
@@ -206,10 +226,8 @@ class Following:
         """Raises `ApiError` for an ERROR event; the next list then covers the rest of the batch."""
         event = _EVENTS.decode(line)
         if event.type == "ERROR":
-            status = msgspec.json.decode(event.object)
-            raise ApiError(
-                status.get("code", 500), status.get("reason", ""), status.get("message", "")
-            )
+            status = msgspec.json.decode(event.object, type=_Status)
+            raise ApiError(status.code, status.reason, status.message)
         if event.type == "BOOKMARK":
             self._version = _VERSIONS.decode(event.object).metadata.resourceVersion
             return
@@ -223,10 +241,10 @@ def is_refused(error: Exception) -> bool:
     return isinstance(error, ApiError) and error.code in (403, 404, 405)
 
 
-def wait_after(error: Exception, delay: float) -> float:
+def wait_after(error: Exception, delay: float, refused_delay: float = REFUSED_DELAY) -> float:
     """Return the seconds until the next try, at least ``delay``."""
     # On each 401 an exec plugin runs again, and some plugins open a browser.
     if is_refused(error) or (isinstance(error, ApiError) and error.code == 401):
-        return REFUSED_DELAY
+        return max(delay, refused_delay)
     requested = error.retry_after if isinstance(error, ApiError) else None
     return min(LONGEST_DELAY, max(delay, requested or 0.0))

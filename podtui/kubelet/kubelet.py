@@ -409,12 +409,14 @@ class Kubelet:
             await self._supervise()
         finally:
             # Allow a moment to write the last decisions.
-            async with asyncio.timeout(LAST_WRITES_SECONDS):
-                for recorder in (self._statuses, self._events, self._allocations, self._timelines):
-                    try:
+            for recorder in (self._statuses, self._events, self._allocations, self._timelines):
+                try:
+                    async with asyncio.timeout(LAST_WRITES_SECONDS):
                         await recorder.drain()
-                    except Exception:  # noqa: BLE001 - the others still write; it is logged
-                        _LOG.exception("cannot write the last records")
+                except TimeoutError:
+                    _LOG.warning("the last records are not written: the API does not answer")
+                except Exception:  # noqa: BLE001 - the others still write; it is logged
+                    _LOG.exception("cannot write the last records")
 
     async def _supervise(self) -> None:
         async with asyncio.TaskGroup() as group:

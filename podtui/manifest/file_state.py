@@ -57,7 +57,8 @@ class File:
 class FileState:
     """The evaluated state of a file. ``pods`` are the pods to run, ``documents`` the objects to
     apply; for an invalid file, those of its last good version. For a duplicate, ``conflict`` is
-    the reason why another file has precedence."""
+    the reason why another file has precedence. Unless the agent ``applies`` the documents, they are
+    not stored in the API."""
 
     file: File
     state: ManifestState
@@ -65,6 +66,7 @@ class FileState:
     pods: tuple[v1.Pod, ...] = ()
     documents: tuple[FolderDocument, ...] = ()
     conflict: str = ""
+    applies: bool = True
 
 
 def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
@@ -177,6 +179,8 @@ def _outcome(
     if item.uid:
         missing = next((d.text for d in findings if d.code == MISSING_OBJECT), "")
         return DocumentOutcome.RUNS, missing
+    if not entry.applies:
+        return DocumentOutcome.WAITS, "this node belongs to a cluster, and the object would be its"
     idle = next((d.text for d in findings if d.code == NOT_ENFORCED), "")
     return (DocumentOutcome.NO_EFFECT if idle else DocumentOutcome.APPLIED), idle
 

@@ -88,7 +88,8 @@ class ManifestFolder:
     """Reads ``path``, a folder or a single file, and follows its changes.
 
     ``last_good`` are records of an earlier run by manifest path: a file that is invalid when the
-    agent starts keeps its earlier pods (departure 1). ``strict`` is ``kubeletStrict``.
+    agent starts keeps its earlier pods (departure 1). ``strict`` is ``kubeletStrict``. ``applies``
+    is false on a node of a cluster, whose API does not get the documents of the folder.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class ManifestFolder:
         strict: bool = False,
         last_good: Mapping[str, tuple[Pod, ...]] | None = None,
         full_list_seconds: float = 20.0,
+        applies: bool = True,
     ) -> None:
         self._path = os.path.abspath(path)
         self._node_name = node_name
@@ -107,7 +109,7 @@ class ManifestFolder:
         self._strict = strict
         self._full_seconds = full_list_seconds
         previous = {name: tuple(map(from_record, pods)) for name, pods in (last_good or {}).items()}
-        self._state = FolderState(strict=strict, previous=previous)
+        self._state = FolderState(strict=strict, previous=previous, applies=applies)
         self._scans = 0
         self._reconsider = False
         """True if the state changed without a change of a file."""

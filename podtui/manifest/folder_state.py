@@ -62,10 +62,14 @@ _Object = TypeVar("_Object", v1.ConfigMap, v1.Secret)
 
 
 class FolderState:
-    """The files by name. ``previous`` are the pods of an earlier run, by manifest path."""
+    """The files by name. ``previous`` are the pods of an earlier run, by manifest path. Unless it
+    ``applies`` them, documents other than pods are for static pods alone."""
 
-    def __init__(self, *, strict: bool, previous: Mapping[str, tuple[v1.Pod, ...]]) -> None:
+    def __init__(
+        self, *, strict: bool, previous: Mapping[str, tuple[v1.Pod, ...]], applies: bool = True
+    ) -> None:
         self._strict = strict
+        self._applies = applies
         self._previous = dict(previous)
         self._files: dict[str, File] = {}
         # The ``config.seen`` of each UID, kept as long as any file has a good pod with it: a pod
@@ -252,7 +256,7 @@ class FolderState:
 
     def copy(self) -> FolderState:
         """Return an independent copy, used for previews."""
-        other = FolderState(strict=self._strict, previous=self._previous)
+        other = FolderState(strict=self._strict, previous=self._previous, applies=self._applies)
         other._files = {name: replace(file) for name, file in self._files.items()}
         other._seen = dict(self._seen)
         other._changed = set(self._changed)
@@ -313,7 +317,7 @@ class FolderState:
                 file.raw = result.pods
             used = not result.items or any(is_used(item) for item in result.items)
             state = ManifestState.ACCEPTED if used else ManifestState.IGNORED
-            return FileState(file, state, result, file.good, file.documents)
+            return FileState(file, state, result, file.good, file.documents, applies=self._applies)
         # In strict mode, the next full list drops `good` (`drop_invalid`).
         if file.good or file.documents:
             return FileState(file, ManifestState.LAST_GOOD, result, file.good, file.documents)

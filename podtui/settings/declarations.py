@@ -265,6 +265,40 @@ class Settings(Struct, frozen=True, kw_only=True):
             ),
         ),
     ] = None
+    kubeAPIQPS: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "as a node of a cluster: requests to its API server per second; 0 means 5, as in"
+            " Kubernetes' client library",
+            bound=Bound(lambda number: number >= 0, "must not be a negative number"),
+        ),
+    ] = 50
+    kubeAPIBurst: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "the burst of requests that `kubeAPIQPS` allows; 0 means 10",
+            bound=Bound(lambda number: number >= 0, "must not be a negative number"),
+        ),
+    ] = 100
+    eventRecordQPS: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "as a node of a cluster: events written to its API server per second; 0 means 5, as in"
+            " Kubernetes' client library",
+            bound=Bound(lambda number: number >= 0, "must not be a negative number"),
+        ),
+    ] = 50
+    eventBurst: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "the burst of events that `eventRecordQPS` allows; 0 means 10",
+            bound=Bound(lambda number: number >= 0, "must not be a negative number"),
+        ),
+    ] = 100
     rotateCertificates: Annotated[
         bool,
         Setting(

@@ -18,13 +18,13 @@ from podtui.settings.values import TRUE
 # Fields of KubeletConfiguration without a meaning on a single machine outside a cluster.
 KUBELET_ONLY: Final = frozenset(
     """apiVersion kind httpCheckFrequency staticPodURL staticPodURLHeader
-    readOnlyPort tlsCipherSuites tlsMinVersion eventRecordQPS eventBurst
+    readOnlyPort tlsCipherSuites tlsMinVersion
     enableDebuggingHandlers enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj
     streamingConnectionIdleTimeout nodeStatusUpdateFrequency nodeStatusReportFrequency
     nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot
     cgroupsPerQOS cgroupDriver singleProcessOOMKill qosReserved runtimeRequestTimeout
-    hairpinMode podCIDR runOnce nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS
-    kubeAPIBurst podsPerCore enableControllerAttachDetach protectKernelDefaults
+    hairpinMode podCIDR runOnce nodeStatusMaxImages maxOpenFiles contentType
+    podsPerCore enableControllerAttachDetach protectKernelDefaults
     makeIPTablesUtilChains iptablesMasqueradeBit iptablesDropBit failSwapOn memorySwap
     containerLogMaxWorkers containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy
     systemReservedCgroup kubeReservedCgroup enforceNodeAllocatable showHiddenMetricsForVersion

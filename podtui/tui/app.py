@@ -220,13 +220,12 @@ class PodtuiApp(KeyQueue):
 
     async def on_key(self, event: Key) -> None:
         """Run a custom command or hotkey, if no widget has handled its key; refuse the key of an
-        action that a read-only session disables."""
+        action that the session disables (`Session.refuse`)."""
         active = self.screen.active_bindings.get(event.key)
         if active is None:
             return
         if not active.enabled:
-            if self.session.readonly:
-                self.session.refuse()
+            self.session.refuse()
         elif active.binding in self.custom.bindings:
             event.prevent_default()
             await self.run_action(active.binding.action, active.node)

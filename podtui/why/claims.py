@@ -45,8 +45,7 @@ _BRIEFS: Final = {
 def with_claims(inventory: Inventory, pod: Pod, diagnosis: Diagnosis) -> Diagnosis:
     """Add the diagnoses of the claims that keep a pod from being scheduled, or from its start."""
     unscheduled = diagnosis.cause == "Unschedulable" and "PersistentVolumeClaim" in diagnosis.title
-    unmounted = diagnosis.cause == "VolumeFailed" and "PVC is not bound" in diagnosis.title
-    if not (unscheduled or unmounted):
+    if not (unscheduled or diagnosis.cause == "ClaimUnbound"):
         return diagnosis
     names = {name for volume in pod.spec.volumes if (name := _claim_name(pod, volume))}
     claims = [

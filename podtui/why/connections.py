@@ -89,7 +89,11 @@ def pod_spec_of(item: Any) -> tuple[Path, PodSpec]:
     if isinstance(item, CronJob):
         path: Path = ("spec", "jobTemplate", "spec", "template", "spec")
         return path, item.spec.jobTemplate.spec.template.spec
-    return ("spec", "template", "spec"), item.spec.template.spec
+    template = item.spec.template
+    # A ReplicationController may have none.
+    return ("spec", "template", "spec"), PodSpec(
+        containers=()
+    ) if template is None else template.spec
 
 
 class _Problems:

@@ -11,12 +11,20 @@ from podtui.api.v1 import Container
 from podtui.editing.source import Source
 from podtui.why.cases import Case
 from podtui.why.folder import findings_at
+from podtui.why.missing_rules import missing_rule
 from podtui.why.types import Facts, Fix, Match, Rule, with_events
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("Failed",)
 _NOBODY = 65534
 _DOCUMENT = re.compile(r'^(configmap|secret) "([^"]+)" not found')
+_DENIED = re.compile(r'(?P<resource>[a-z]+) "(?P<name>[^"]+)" is forbidden: User "(?P<user>[^"]+)"')
+_KINDS = {
+    "configmaps": "ConfigMap",
+    "secrets": "Secret",
+    "persistentvolumeclaims": "claim",
+    "persistentvolumes": "PersistentVolume",
+}
 _KEY = re.compile(r"couldn't find key (\S+) in (\w+) (\S+)/(\S+)")
 
 
@@ -75,6 +83,36 @@ def _document(case: Case) -> Match | None:
     kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
     values = {"name": match[2], **missing_document(case.facts, kind)}
     return Match(values, _reference(case.container, case.path, match[2], ""))
+
+
+def denied_values(text: str) -> dict[str, str] | None:
+    """Return values about an object that the cluster does not let the node read; None for another
+    error."""
+    match = _DENIED.search(text)
+    if match is None:
+        return None
+    kind = _KINDS.get(match["resource"], match["resource"])
+    return {"kind": kind, "name": match["name"], "advice": denied_advice(text)}
+
+
+def denied_advice(text: str) -> str:
+    """Return advice about a request of the node that the cluster refuses with ``text``."""
+    rule = None if "no relationship found between node" in text else missing_rule(text)
+    match = _DENIED.search(text)
+    user = match["user"] if match is not None else ""
+    if rule is not None and not rule.user.startswith("system:node:"):
+        return rule.advice
+    return (
+        f"Check that the credentials ({user}) are those of the pod's node. Right after its start,"
+        " an API server refuses such requests for some seconds."
+    )
+
+
+def _forbidden(case: Case) -> Match | None:
+    values = denied_values(_text(case))
+    if values is None:
+        return None
+    return Match(values, _reference(case.container, case.path, values["name"], ""))
 
 
 def _key(case: Case) -> Match | None:
@@ -163,6 +201,16 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = with_events(
         advice="{remedy}, or write the value into the manifest.",
         fixes=_optional,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
+    ),
+    Rule(
+        id="DocumentForbidden",
+        match=_forbidden,
+        title="The cluster does not let its node read the {kind} {name} for a variable of"
+        " {container}.",
+        brief="node may not read {kind} {name}",
+        sentences=("A node may read only what the pods that are bound to it name.",),
+        advice="{advice}",
+        docs=_DOCS + "reference/access-authn-authz/node/",
     ),
     Rule(
         id="KeyMissing",

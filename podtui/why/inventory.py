@@ -19,6 +19,7 @@ from podtui.api.objects import Object
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.v1 import (
     Event,
+    Node,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -76,6 +77,7 @@ NOUNS: Final = (
     Noun(HorizontalPodAutoscaler, "horizontalpodautoscalers", ("hpa",), "autoscaling"),
     Noun(ServiceAccount, "serviceaccounts", ("sa",)),
     Noun(ResourceQuota, "resourcequotas", ("quota",)),
+    Noun(Node, "nodes", ()),
 )
 WORKLOADS: Final = (
     Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, CronJob, Job,

@@ -13,6 +13,7 @@ from podtui.api.health import WELL
 from podtui.api.networking import Ingress, NetworkPolicy
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.v1 import (
+    Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -28,6 +29,7 @@ from podtui.why.connections import with_connections
 from podtui.why.ingresses import diagnose_ingress
 from podtui.why.inventory import WORKLOADS, Inventory, Noun, object_name
 from podtui.why.jobs import diagnose_cron_job, diagnose_job
+from podtui.why.nodes import CLUSTER_CAUSES, diagnose_node
 from podtui.why.policies import diagnose_budget, diagnose_policy
 from podtui.why.quotas import diagnose_quota
 from podtui.why.services import diagnose_service
@@ -56,6 +58,7 @@ _FUNCTIONS: Final[Mapping[type[Any], Callable[[Inventory, Any], Diagnosis]]] = {
     HorizontalPodAutoscaler: diagnose_autoscaler,
     ServiceAccount: diagnose_account,
     ResourceQuota: diagnose_quota,
+    Node: diagnose_node,
 }
 _DEFAULTS: Final[tuple[type[Any], ...]] = (
     *WORKLOADS,
@@ -63,6 +66,7 @@ _DEFAULTS: Final[tuple[type[Any], ...]] = (
     HorizontalPodAutoscaler,
     Service,
     Ingress,
+    Node,
 )
 _OWN_FAULTS: Final = frozenset(
     {"SelectorMatchesNothing", "PortUnknown", "NodePortInUse", "BackendMissing",
@@ -152,6 +156,9 @@ def unwell(inventory: Inventory) -> Iterator[tuple[Any, Diagnosis]]:
             if is_well(diagnosis) or _is_idle(diagnosis):
                 continue
             if kind in (Service, Ingress) and not _is_own_fault(diagnosis):
+                continue
+            if kind is Node and diagnosis.cause not in CLUSTER_CAUSES:
+                # Its pods tell why it is not ready.
                 continue
             if any(owner.metadata.uid in reported for owner in owners_of(inventory, item)):
                 continue

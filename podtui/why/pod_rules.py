@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from podtui.api.health import Health, pod_health
-from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY
+from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY, MIRROR_PROBLEM
 from podtui.api.places import Path
 from podtui.api.pods import is_finished
 from podtui.api.times import short_duration
@@ -22,6 +22,7 @@ from podtui.why.cases import (
 from podtui.why.types import Facts, Fix, Kind, Match, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
+_NO_NAMESPACE: Final = re.compile(r'^namespaces "([^"]+)" not found')
 _STORAGE: Final = re.compile(
     r'^(?:Usage of EmptyDir volume "(?P<volume>[^"]*)" exceeds'
     r"|Pod ephemeral local storage usage exceeds"
@@ -198,7 +199,22 @@ def _healthy(facts: Facts) -> Match | None:
     all_of = "its container is ready" if count == 1 else f"{count} of {count} containers are ready"
     if ready < count:
         all_of = f"{ready} of {count} containers are ready, the others completed"
-    return Match({"all": all_of, "simulated": _simulated(facts)})
+    problem = facts.pod.metadata.annotations.get(MIRROR_PROBLEM, "")
+    mirror = f"Its mirror pod in the cluster: {problem.rstrip('.')}." if problem else ""
+    return Match({"all": all_of, "mirror": mirror, "simulated": _simulated(facts)})
+
+
+def _mirror(facts: Facts) -> Match | None:
+    """Match a static pod whose mirror pod the cluster refuses."""
+    how, _, text = facts.pod.metadata.annotations.get(MIRROR_PROBLEM, "").partition(": ")
+    if how != "refused":
+        return None
+    missing = _NO_NAMESPACE.search(text)
+    advice, path = "Change what the message names, in the manifest or in the cluster.", None
+    if missing is not None:
+        advice = f"Create the namespace: kubectl create namespace {missing[1]}"
+        path = ("metadata", "namespace")
+    return Match({"text": text.rstrip("."), "advice": advice}, path)
 
 
 def _simulated(facts: Facts) -> str:
@@ -349,10 +365,20 @@ REMAINING: tuple[Rule[Facts], ...] = (
         kind=Kind.WAIT,
     ),
     Rule(
+        id="MirrorRefused",
+        match=_mirror,
+        title="The cluster refuses its mirror pod: {text}.",
+        brief="no mirror pod: {text}",
+        sentences=("It runs here, but the cluster and its scheduler do not know of it.",),
+        advice="{advice}",
+        field=("metadata", "name"),
+        docs=_DOCS + "tasks/configure-pod-container/static-pod/",
+    ),
+    Rule(
         id="Healthy",
         match=_healthy,
         title="It is healthy: {all}.",
-        sentences=("{simulated}",),
+        sentences=("{mirror}", "{simulated}"),
         kind=Kind.NONE,
     ),
     Rule(

@@ -13,7 +13,7 @@ from podtui.api.v1 import Event
 from podtui.editing.source import Source
 from podtui.why.admission import move_port
 from podtui.why.cases import condition, newest, pod_events
-from podtui.why.container_config import missing_document
+from podtui.why.container_config import denied_advice, denied_values, missing_document
 from podtui.why.starting import PORT_TEXTS, port_values, taken_port
 from podtui.why.types import Facts, Fix, Match, Rule
 
@@ -25,9 +25,13 @@ _FAILED = re.compile(r"failed to process volumes=\[([^\s\]]+)")
 _NO_CLASS = re.compile(r'runtimeclass\.node\.k8s\.io "([^"]+)" not found')
 _NO_RUNTIME = re.compile(r'no runtime for "([^"]+)" is configured')
 _RUNTIMES = re.compile(r"; runtimes of the engine: (.+)$")
+_UNBOUND = re.compile(r"error processing PVC (?:([^/\s]+)/)?(\S+): PVC is not bound")
+_TOKEN = re.compile(r"failed to fetch token: (.+)", re.DOTALL)
+_NO_ACCOUNT = re.compile(r'serviceaccounts? "([^"]+)" not found')
 _CREATES = {"Directory": "DirectoryOrCreate", "File": "FileOrCreate"}
-_FRESH_SECONDS = 150.0
-"""A failed mount is retried after two minutes at the latest; an older failure is resolved."""
+_FRESH_SECONDS = 450.0
+"""A failed mount is retried after two minutes at the latest, and of events that repeat the kubelet
+records one in five minutes; an older failure is resolved."""
 
 
 # --- volumes
@@ -61,7 +65,8 @@ def _mount(facts: Facts) -> tuple[str, str, Path] | None:
     if event is None or not _before_sandbox(facts, event):
         return None
     seen = epoch(last_seen(event))
-    if seen is not None and facts.now - seen > _FRESH_SECONDS:
+    later = newest(pod_events(facts, "FailedMount", "FailedCreatePodSandBox"))
+    if later is not event or (seen is not None and facts.now - seen > _FRESH_SECONDS):
         return None
     match, foreign = _VOLUME.search(event.message), _FAILED.search(event.message)
     name = match[1] if match else foreign[1] if foreign else ""
@@ -120,6 +125,38 @@ def _start_without(facts: Facts, match: Match, source: Source) -> Iterator[Fix |
         path = (*match.field[:-1], "optional")
         edits = source.set(path, True, after=str(match.field[-1]))
         yield Fix("Start without it: optional true", edits, "The volume is then empty.")
+
+
+def _token(facts: Facts) -> Match | None:
+    """Match a service-account token that the API server does not issue."""
+    mount = _mount(facts)
+    match = _TOKEN.search(mount[1]) if mount is not None else None
+    if match is None:
+        return None
+    text, meta = match[1].rstrip("."), facts.pod.metadata
+    account = facts.pod.spec.serviceAccountName or "default"
+    missing = _NO_ACCOUNT.search(text)
+    advice = denied_advice(text) if " is forbidden: " in text else ""
+    if missing is not None:
+        advice = f"Create it: kubectl create serviceaccount {missing[1]} -n {meta.namespace}."
+    return Match({"account": account, "text": text, "advice": advice})
+
+
+def _denied(facts: Facts) -> Match | None:
+    mount = _mount(facts)
+    values = denied_values(mount[1]) if mount is not None else None
+    if mount is None or values is None:
+        return None
+    return Match({"volume": mount[0], **values}, mount[2])
+
+
+def _unbound(facts: Facts) -> Match | None:
+    mount = _mount(facts)
+    match = _UNBOUND.search(mount[1]) if mount is not None else None
+    if mount is None or match is None:
+        return None
+    values = {"volume": mount[0], "claim": match[2], "namespace": facts.pod.metadata.namespace}
+    return Match(values, _within(mount[2], "persistentVolumeClaim", "claimName"))
 
 
 def _volume(facts: Facts) -> Match | None:
@@ -197,6 +234,37 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         events=("FailedMount",),
         fixes=_start_without,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
+    ),
+    Rule(
+        id="TokenRefused",
+        match=_token,
+        title="The API server issues no token for its service account {account}: {text}.",
+        brief="no token: {text}",
+        sentences=("No container starts before all volumes are set up.",),
+        advice="{advice}",
+        field=("spec", "serviceAccountName"),
+        events=("FailedMount",),
+        docs=_DOCS + "concepts/security/service-accounts/",
+    ),
+    Rule(
+        id="VolumeForbidden",
+        match=_denied,
+        title="The cluster does not let its node read the {kind} {name} of the volume {volume}.",
+        brief="node may not read {kind} {name}",
+        sentences=("A node may read only what the pods that are bound to it name.",),
+        advice="{advice}",
+        events=("FailedMount",),
+        docs=_DOCS + "reference/access-authn-authz/node/",
+    ),
+    Rule(
+        id="ClaimUnbound",
+        match=_unbound,
+        title="The claim {claim} of the volume {volume} is not bound.",
+        brief="claim {claim} is not bound",
+        sentences=("No container starts before all volumes are set up.",),
+        advice="See what the claim waits for: kubectl describe pvc {claim} -n {namespace}",
+        events=("FailedMount",),
+        docs=_DOCS + "concepts/storage/persistent-volumes/#binding",
     ),
     Rule(
         id="VolumeFailed",

@@ -8,8 +8,10 @@ stands for it, with its API server, scheduler and controllers.
 from __future__ import annotations
 
 import json
+import subprocess
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,11 @@ import pytest
 from control_plane import BINARIES, CONTROLLERS, control_plane, free_port, is_configured
 from kubectl_agent import KubectlAgent, kubectl_agent
 
-NODE = "member"
+from conformance.golden import FOLDER
+from conformance.images import images
+from conformance.mirror import STEADY, compare_node, compare_records
+
+NODE = "refnode"  # as in the recordings
 RUN = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
 needs_control_plane = pytest.mark.skipif(
     not is_configured(BINARIES), reason=f"{' and '.join(BINARIES)} are not set"
@@ -133,6 +139,82 @@ def test_a_static_pod_has_a_mirror_pod_that_comes_back(
     assert member.run("get", "pod", name).returncode == 1
 
 
+def mirror_problem(member: KubectlAgent, name: str) -> str:
+    path = ".metadata.annotations.podtui\\.dev/mirror-problem"
+    done = member.run("get", "pod", "-n", "later", name, "-o", f"jsonpath={{{path}}}")
+    return done.stdout if done.returncode == 0 else ""
+
+
+def test_the_copy_says_why_a_static_pod_has_no_mirror_pod(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    manifest = json.loads(pod("early"))
+    manifest["metadata"]["namespace"] = "later"
+    file = member.folder / "early.yaml"
+    file.write_text(json.dumps(manifest))
+    name = f"early-{NODE}"
+    refused = 'refused: namespaces "later" not found'
+    member.until(lambda: mirror_problem(member, name) == refused)
+    in_namespace = ("get", "pod", "-n", "later", name)
+    phase = (*in_namespace, "-o", f"jsonpath={{{PHASE}}}")
+    member.until(lambda: member.run(*phase).stdout == "Running")
+    assert cluster.run(*in_namespace).returncode == 1
+    cluster.out("create", "namespace", "later")
+    cluster.until(lambda: cluster.run(*phase).stdout == "Running")
+    member.until(lambda: not mirror_problem(member, name))
+    file.unlink()
+    member.until(lambda: member.run(*in_namespace).returncode == 1)
+
+
+def condition(agent: KubectlAgent, name: str, node: str = NODE) -> str:
+    path = f'.status.conditions[?(@.type=="{name}")].status'
+    return agent.run("get", "node", node, "-o", f"jsonpath={{{path}}}").stdout
+
+
+def test_the_state_of_the_membership_is_in_the_copy_alone(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    names = ("ClusterUnavailable", "NodeRefused", "LeaseNotRenewed")
+    for name in names:
+        member.until(lambda name=name: condition(member, name) == "False")
+    assert [condition(cluster, name) for name in names] == ["", "", ""]
+
+
+CASES = STEADY if is_configured(BINARIES) else ("plain",)
+"""The startup probe of ``sidecar`` has a timeout of one second, which a busy machine exceeds."""
+
+
+def test_mirror_pods_events_and_node_are_those_of_a_kubelet(
+    cluster: KubectlAgent, member: KubectlAgent
+) -> None:
+    with images():
+        for case in CASES:
+            text = (FOLDER / case / "manifest.yaml").read_text()
+            (member.folder / f"{case}.yaml").write_text(text)
+        for case in CASES:
+            with suppress(AssertionError):
+                cluster.until(lambda case=case: not differences(cluster, case))
+            assert differences(cluster, case) == []
+        node = json.loads(cluster.out("get", "node", NODE, "-o", "json"))
+        # The recording was made without a controller manager.
+        lines = [str(line) for line in compare_node(node)]
+        assert [line for line in lines if "node.alpha.kubernetes.io/ttl" not in line] == []
+        for case in CASES:
+            (member.folder / f"{case}.yaml").unlink()
+        names = [f"{case}-{NODE}" for case in CASES]
+        cluster.until(lambda: not cluster.run("get", "pod", *names).stdout)
+
+
+def differences(cluster: KubectlAgent, case: str) -> list[str]:
+    """Compare the cluster's objects of a case with the recorded ones."""
+    done = cluster.run("get", "pod", f"{case}-{NODE}", "-o", "json")
+    if done.returncode:
+        return [done.stderr]
+    about = f"--field-selector=involvedObject.name={case}-{NODE}"
+    events = json.loads(cluster.out("get", "events", about, "-o", "json"))["items"]
+    return [str(line) for line in compare_records(case, json.loads(done.stdout), events) or ()]
+
+
 def test_pods_of_the_cluster_run_here_and_end(cluster: KubectlAgent, member: KubectlAgent) -> None:
     cluster.out("create", "configmap", "settings", "--from-literal=key=value")
     source = {"configMapKeyRef": {"name": "settings", "key": "key"}}
@@ -161,6 +243,9 @@ def test_objects_cannot_be_changed_at_the_node(cluster: KubectlAgent, member: Ku
     done = member.run("create", "-f", "-", text=pod("here"))
     assert done.returncode == 1
     assert "this node belongs to the cluster at https://" in done.stderr
+    done = member.run("get", "deployments")
+    assert done.returncode == 1
+    assert "its deployments are there, not here" in done.stderr
 
 
 def test_pods_run_on_while_the_api_server_is_away(
@@ -175,6 +260,7 @@ def test_pods_run_on_while_the_api_server_is_away(
     (member.folder / "meanwhile.yaml").write_text(pod("meanwhile"))
     name = f"meanwhile-{NODE}"
     until_field(member, name, PHASE, "Running")
+    member.until(lambda: condition(member, "ClusterUnavailable") == "True")
     cluster.launch()
     cluster.wait_for_node()
     until_field(cluster, name, PHASE, "Running")
@@ -225,6 +311,24 @@ def test_the_api_server_reaches_the_kubelet(
             assert response.read() == b"served\n"
     assert cluster.out("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/healthz") == "ok"
     cluster.out("delete", "pod", "server")
+
+
+@needs_control_plane
+def test_an_agent_with_the_credentials_of_another_node_says_so(
+    whole_cluster: Cluster, tmp_path: Path
+) -> None:
+    settings = {"PODTUI_KUBELET_PORT": str(free_port())}
+    config = str(whole_cluster.kubeconfig)
+    with kubectl_agent(
+        tmp_path, node="other", engine="memory", node_kubeconfig=config, settings=settings
+    ) as agent:
+        agent.until(lambda: condition(agent, "NodeRefused", "other") == "True")
+        why = subprocess.run(
+            [*agent.command[:-1], "why", "node/other"],
+            env=agent.environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert why.returncode == 1
+    assert f"The credentials are those of the node {NODE}" in " ".join(why.stdout.split())
 
 
 @needs_control_plane

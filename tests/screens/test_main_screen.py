@@ -698,8 +698,7 @@ async def test_files_that_are_known_before_the_pods_do_not_get_the_cursor() -> N
     client = FakeClient()
     client.send(Node, Synced((node(),)))
     client.send(Manifest, Synced((broken(),)))
-    async with running(client) as (app, pilot):
-        await wait_for(pilot, lambda: app.model.manifests, "the file")
+    async with running(client, listed=Manifest) as (app, pilot):
         table = main(app).pods.table
         client.send(Pod, Synced((pod("web", status()),)))
         await wait_for(pilot, lambda: len(table.set) == 2, "both rows")

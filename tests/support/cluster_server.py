@@ -29,7 +29,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Authority:
-    """Issues EC certificates that are valid from a day ago until tomorrow."""
+    """Issues EC certificates, by default valid from a day ago until tomorrow."""
 
     def __init__(self, name: str = "test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -52,11 +52,18 @@ class Authority:
             serialization.NoEncryption(),
         )
 
-    def issue(self, name: str, *hosts: str, groups: Sequence[str] = ()) -> tuple[bytes, bytes]:
+    def issue(
+        self,
+        name: str,
+        *hosts: str,
+        groups: Sequence[str] = (),
+        begin: datetime | None = None,
+        end: datetime | None = None,
+    ) -> tuple[bytes, bytes]:
         """Return certificate and key as PEM: a server's for ``hosts``, a client's without hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = self._builder(_name(name, groups), key).add_extension(
+        builder = self._builder(_name(name, groups), key, begin, end).add_extension(
             x509.ExtendedKeyUsage([usage]), critical=False
         )
         if hosts:
@@ -64,26 +71,6 @@ class Authority:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         cert = builder.sign(self._key, hashes.SHA256())
         return cert.public_bytes(serialization.Encoding.PEM), key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-
-    def issue_client(
-        self, name: str, group: str, begin: datetime | None = None, end: datetime | None = None
-    ) -> tuple[bytes, bytes]:
-        """Return certificate and key of a client in a group, as PEM."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name(
-            [
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, group),
-                x509.NameAttribute(NameOID.COMMON_NAME, name),
-            ]
-        )
-        request = x509.CertificateSigningRequestBuilder().subject_name(subject)
-        signed = request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-        now, day = datetime.now(UTC), timedelta(days=1)
-        return self.sign(signed, begin or now - day, end or now + day), key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
@@ -106,7 +93,13 @@ class Authority:
         cert = builder.sign(self._key, hashes.SHA256())
         return cert.public_bytes(serialization.Encoding.PEM)
 
-    def _builder(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> Any:
+    def _builder(
+        self,
+        name: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+    ) -> Any:
         now, day = datetime.now(UTC), timedelta(days=1)
         return (
             x509.CertificateBuilder()
@@ -114,8 +107,8 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - day)
-            .not_valid_after(now + day)
+            .not_valid_before(begin or now - day)
+            .not_valid_after(end or now + day)
         )
 
 

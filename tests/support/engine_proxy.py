@@ -1,4 +1,4 @@
-"""A TCP port in front of the engine's socket: an engine that is remote, and can be disconnected."""
+"""A TCP port in front of a server, such as the engine: it is remote, and can be disconnected."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import contextlib
 
 
 class EngineProxy:
-    """Listens on loopback and forwards to a unix socket until `cut`; `listen` starts again."""
+    """Listens on loopback and forwards to a unix socket, or a port of loopback, until `cut`;
+    `listen` starts again. ``accepted`` is the number of connections."""
 
-    def __init__(self, socket_path: str) -> None:
-        self._path = socket_path
+    def __init__(self, target: str | int) -> None:
+        self._target = target
+        self.accepted = 0
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._idle = asyncio.Event()
@@ -30,17 +32,23 @@ class EngineProxy:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        # Let a connection that was just accepted run its first step.
-        await asyncio.sleep(0)
+        # Let a connection that was just accepted run its first steps.
+        await asyncio.sleep(0.05)
         for writer in self._writers:
             writer.transport.abort()
         async with asyncio.timeout(120):
             await self._idle.wait()
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._target, int):
+            return await asyncio.open_connection("127.0.0.1", self._target)
+        return await asyncio.open_unix_connection(self._target)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
         async with self._kept(writer):
             try:
-                inner, out = await asyncio.open_unix_connection(self._path)
+                inner, out = await self._connect()
             except OSError:
                 return
             async with self._kept(out), asyncio.TaskGroup() as group:

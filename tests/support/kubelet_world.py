@@ -148,9 +148,10 @@ class World:
         start_delay: float = 0.0,
         pull_delay: float = 0.0,
         host: FakeHost | None = None,
+        clock: VirtualClock | None = None,
         **config: object,
     ) -> None:
-        self.clock = VirtualClock()
+        self.clock = clock or VirtualClock()
         self.behaviours: dict[str, Behaviour | Callable[[ContainerConfig], Behaviour]] = {}
         """The behaviour of containers by name or script."""
         self.commands: dict[str, Behaviour | Callable[[float], Behaviour]] = {}

@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from tui_scene import THEMES, FakeClient, full_client, now
 
+from podtui.api.v1 import Pod
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.agent import Agent
 from podtui.tui.commands.agent_supervisor import AgentSupervisor
@@ -70,15 +71,21 @@ def make_app(
 
 @asynccontextmanager
 async def running(
-    client: FakeClient | None = None, size: tuple[int, int] = (120, 36), **settings: Any
+    client: FakeClient | None = None,
+    size: tuple[int, int] = (120, 36),
+    *,
+    listed: type = Pod,
+    **settings: Any,
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[None]]]:
-    """Start the app, and yield it once it shows the client's objects."""
+    """Start the app, and yield it once it shows the client's objects; those of the kind ``listed``
+    must have been listed."""
     app = make_app(client, **settings)
     async with app.run_test(size=size) as pilot:
         await wait_for(
             pilot,
             lambda: (
                 app.model.link is LinkState.CONNECTED
+                and app.model.is_synced(listed)
                 and app.model.pods.keys() <= main(app).pods.table.set.rows.keys()
             ),
             "the pods are shown",

@@ -36,6 +36,7 @@ from podtui.kubelet.node.node_status import (
     node_status,
     reboot_event,
     same_but_heartbeat,
+    with_conditions_of,
     with_extended,
 )
 from podtui.kubelet.ports import NodeClient
@@ -338,6 +339,10 @@ class NodeManager:
         if self._view.shutting_down:
             problems = (*problems, SHUTTING_DOWN)
         self._publish_resources()
+        # Other clients may have changed the conditions: the node controller sets them to Unknown
+        # while it sees no heartbeats.
+        if self._status is not None and self._node is not None:
+            self._status = with_conditions_of(self._status, self._node.status)
         status = self._compute(problems)
         now = self._clock.monotonic()
         overdue = self._reported_at is None or (

@@ -341,3 +341,12 @@ def same_but_heartbeat(left: NodeStatus, right: NodeStatus) -> bool:
         return msgspec.structs.replace(status, conditions=quiet)
 
     return without_times(left) == without_times(right)
+
+
+def with_conditions_of(status: NodeStatus, stored: NodeStatus) -> NodeStatus:
+    """Return ``status`` with the stored conditions of the same types."""
+    present = {condition.type: condition for condition in stored.conditions}
+    conditions = tuple(
+        present[condition.type] for condition in status.conditions if condition.type in present
+    )
+    return msgspec.structs.replace(status, conditions=conditions)

@@ -29,8 +29,11 @@ class TokenError(PodtuiError):
 
 @dataclass(frozen=True, slots=True)
 class _Held:
+    """``refresh_by`` is the monotonic time of the refresh: the wall clock may be set back."""
+
     token: Token
     refresh_at: datetime
+    refresh_by: float
 
 
 class PodTokens:
@@ -64,7 +67,8 @@ class PodTokens:
     async def _current(self, pod: Pod, projection: ServiceAccountTokenProjection) -> Token:
         held = self._held.setdefault(pod.metadata.uid, {})
         previous, now = held.get(projection), self._clock.now()
-        if previous is not None and now < previous.refresh_at:
+        monotonic = self._clock.monotonic()
+        if previous is not None and now < previous.refresh_at and monotonic < previous.refresh_by:
             return previous.token
         try:
             token = await self._request(pod, projection)
@@ -73,8 +77,9 @@ class PodTokens:
                 raise
             _LOG.warning("%s: the token is not refreshed: %s", pod_ref(pod), error)
             return previous.token
-        early = JITTER * self._jitter()
-        held[projection] = _Held(token, refresh_time(now, token.expires) - early)
+        refresh_at = refresh_time(now, token.expires) - JITTER * self._jitter()
+        wait = (refresh_at - now).total_seconds()
+        held[projection] = _Held(token, refresh_at, monotonic + wait)
         return token
 
     async def _request(self, pod: Pod, projection: ServiceAccountTokenProjection) -> Token:

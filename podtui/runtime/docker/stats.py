@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -322,9 +323,9 @@ class KernelFiles:
 
     def _usage_v2(self, group: str) -> ContainerUsage:
         folder = f"{self._top}/{group}"
-        cpu = _table(_read(f"{folder}/cpu.stat"))["usage_usec"] * 1000
+        cpu = _counter(_read(f"{folder}/cpu.stat"), "usage_usec") * 1000
         used = int(_read(f"{folder}/memory.current"))
-        inactive = _table(_read(f"{folder}/memory.stat")).get("inactive_file", 0)
+        inactive = _counter(_read(f"{folder}/memory.stat"), "inactive_file", 0)
         try:
             disk: Disk | None = parse_io_stat(_read(f"{folder}/io.stat"))
         except OSError:
@@ -336,7 +337,7 @@ class KernelFiles:
         cpu = int(_read(f"{self._top}/cpuacct/{group}/cpuacct.usage"))
         memory = f"{self._top}/memory/{group}"
         used = int(_read(f"{memory}/memory.usage_in_bytes"))
-        inactive = _table(_read(f"{memory}/memory.stat")).get("total_inactive_file", 0)
+        inactive = _counter(_read(f"{memory}/memory.stat"), "total_inactive_file", 0)
         if self._block_file:
             file = f"{self._top}/blkio/{group}/{self._block_file}"
             disk: Disk | None = parse_blkio(_read(file)) or (0, 0)
@@ -385,9 +386,23 @@ class KernelFiles:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="ascii", errors="replace") as file:
-        return file.read()
+    # Half the time of `open`, for hundreds of files every ten seconds.
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while part := os.read(file, 1 << 16):
+            content += part
+    finally:
+        os.close(file)
+    return content.decode("ascii", "replace")
 
 
-def _table(text: str) -> dict[str, int]:
-    return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
+def _counter(text: str, name: str, default: int | None = None) -> int:
+    """Return a counter of a file with lines ``NAME NUMBER``. Raises KeyError if it has none and
+    there is no default."""
+    for line in text.splitlines():
+        if line.startswith(f"{name} "):
+            return int(line[len(name) + 1 :])
+    if default is None:
+        raise KeyError(name)
+    return default

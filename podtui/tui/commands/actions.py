@@ -57,6 +57,9 @@ class Action(Struct, frozen=True):
 
 def _edit(session: Session, selection: Selection, _: str) -> None:
     manifests, api_pods = selection.manifests, _api_pods(selection)
+    if api_pods and not manifests and not session.changes_objects:
+        session.refuse()
+        return
     if len(api_pods) == 1 and not manifests:
         session.start("Edit", lambda: edit_pod(session, api_pods[0]))
         return
@@ -78,6 +81,9 @@ def _delete(session: Session, selection: Selection, _: str) -> None:
     pods = selection.pods if of_cluster else _api_pods(selection)
     if of_cluster and not pods:
         session.notify("no pod is selected", severity="warning")
+        return
+    if pods and not session.changes_objects:
+        session.refuse()
         return
     if not of_cluster and not pods and not manifests:
         _notify_no_file(session, selection)
@@ -130,9 +136,16 @@ def _restart_container(session: Session, selection: Selection, _: str) -> None:
 
 
 def _on_one_pod(
-    title: str, command: Callable[[Session, Pod], Awaitable[None]], *, writes: bool = True
+    title: str,
+    command: Callable[[Session, Pod], Awaitable[None]],
+    *,
+    writes: bool = True,
+    changes_pod: bool = False,
 ) -> Callable[[Session, Selection, str], None]:
     def run(session: Session, selection: Selection, _: str) -> None:
+        if changes_pod and not session.changes_objects:
+            session.refuse()
+            return
         pod = _one_pod(session, selection)
         if pod is not None:
             session.start(title, lambda: command(session, pod), writes=writes)
@@ -156,6 +169,9 @@ def _new(session: Session, _: Selection, __: str) -> None:
 
 
 def _create(session: Session, _: Selection, __: str) -> None:
+    if not session.changes_objects:
+        session.refuse()
+        return
     session.start("Create", lambda: create_through_api(session))
 
 
@@ -193,7 +209,7 @@ ACTIONS: Final = {
                _on_one_pod("Attach", attach_to), on=PODS),
         Action("debug", "act.debug", "D", "Debug",
                "Add a debug container, for images without a shell",
-               _on_one_pod("Debug", start_debugger), on=PODS),
+               _on_one_pod("Debug", start_debugger, changes_pod=True), on=PODS),
         Action("transfer", "act.transfer", "t", "Copy files",
                "Copy files from or to a container",
                _on_one_pod("Copy", transfer_files), on=PODS),

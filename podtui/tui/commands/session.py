@@ -251,9 +251,19 @@ class Session:
 
         self.app.run_worker(run, name=name, group="commands")
 
+    @property
+    def changes_objects(self) -> bool:
+        """True if objects of the API can be changed in this session."""
+        return not self.readonly and not self.model.member_of
+
     def refuse(self) -> None:
-        """Notify that the session is read-only."""
-        self.notify(READ_ONLY, title="Read-only", severity="warning")
+        """Notify why nothing, or no object of the API, can be changed in this session."""
+        if self.readonly:
+            self.notify(READ_ONLY, title="Read-only", severity="warning")
+        elif url := self.model.member_of:
+            self.notify(f"Its objects are copies of those of the cluster at {url}: change them"
+                        " there. The manifests of the folder can be changed here.",
+                        title="A node of a cluster", severity="warning")  # fmt: skip
 
     def end_questions(self) -> None:
         """Allow other actions to start, because the current one has no more questions."""

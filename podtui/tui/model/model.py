@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from podtui.api.cluster import cluster_of
 from podtui.api.health import pod_health
 from podtui.api.local import Manifest, ManifestIndex, NodeMetrics, PodMetrics
 from podtui.api.times import epoch
@@ -127,6 +128,13 @@ class Model:
     @property
     def node(self) -> Node | None:
         return next(iter(self.nodes.values()), None)
+
+    @property
+    def member_of(self) -> str:
+        """The API server of the cluster that the agent's node belongs to; empty if there is none,
+        or if the screen shows a cluster itself. The agent's objects are copies of the cluster's,
+        and cannot be changed here."""
+        return "" if self.server.is_cluster else cluster_of(self.node)
 
     def home_of(self, pod: Pod | None) -> Node | None:
         """Return the node of a pod; with a single-node server always its only node."""

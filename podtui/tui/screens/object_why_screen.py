@@ -124,7 +124,7 @@ class ObjectWhyScreen(BackScreen):
         if action == "label_node":
             if not wanted_labels(self._diagnosis) or self.session.model.node is None:
                 return False
-            return None if self.session.readonly else True
+            return True if self.session.changes_objects else None
         if action == "apply":
             if self._fix is None:
                 return False

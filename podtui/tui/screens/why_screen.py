@@ -207,11 +207,20 @@ class WhyScreen(ActingScreen, BackScreen):
 
     def _manifest_of(self, pod: Pod | None) -> Manifest | None:
         """Return the manifest of the file; for an API pod, the pod itself as a manifest."""
-        if self.manifest is not None or pod is None or not _is_changeable(pod):
+        if self.manifest is not None or pod is None or not self._is_changeable(pod):
             return self.manifest
         if self._live is None or self._live[0] is not pod:
             self._live = (pod, live_manifest(pod))
         return self._live[1]
+
+    def _is_changeable(self, pod: Pod) -> bool:
+        """Return whether a fix can be applied to the pod itself, not to its file or its owner, and
+        not only in the cluster that this node belongs to."""
+        return (
+            is_api_pod(pod)
+            and not pod.metadata.ownerReferences
+            and not self.session.model.member_of
+        )
 
     def _diagnose(self, facts: Facts | None, manifest: Manifest | None) -> Diagnosis | None:
         if facts is not None:
@@ -328,7 +337,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if action == "label_node":
             if not wanted_labels(self._diagnosis) or self._home is None:
                 return False
-            return None if self.session.readonly else True
+            return True if self.session.changes_objects else None
         if action == "next":
             return self._diagnosis is not None and len(self._diagnosis.fixes) > 1
         return super().check_action(action, parameters)
@@ -359,7 +368,7 @@ class WhyScreen(ActingScreen, BackScreen):
             return
         if manifest is not None:
             write = partial(apply_fix, self.session, manifest, fix)
-        elif pod is not None and _is_changeable(pod):
+        elif pod is not None and self._is_changeable(pod):
             write = partial(fix_pod, self.session, pod, fix)
         else:
             return
@@ -385,7 +394,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if manifest is not None:
             path = Path(manifest.spec.path)
             self.session.start("Edit", partial(edit_file, self.session, path, line=fix.line))
-        elif pod is not None and _is_changeable(pod):
+        elif pod is not None and self._is_changeable(pod):
             self.session.start("Edit", partial(edit_pod, self.session, pod, fix.line))
 
     async def _watch_liveness(self, container: str) -> None:
@@ -422,11 +431,6 @@ class WhyScreen(ActingScreen, BackScreen):
             return None
         wanted = manifest.status.podUID if manifest is not None else ""
         return pod if not wanted or pod.metadata.uid == wanted else None
-
-
-def _is_changeable(pod: Pod) -> bool:
-    """Return whether a fix can be applied to the pod itself, not to its file or its owner."""
-    return is_api_pod(pod) and not pod.metadata.ownerReferences
 
 
 def _shortened(line: bytes) -> str:

@@ -8,7 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.api.names import CLUSTER, CLUSTER_PROBLEM
+from podtui.api.cluster import cluster_of, cluster_problems
+from podtui.api.names import CLUSTER_UNAVAILABLE
 from podtui.api.v1 import Node
 from podtui.text.terminal_text import plural
 from podtui.tui.model.model import LinkState, Model
@@ -262,7 +263,7 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
     def add(label: str, text: str, tone: str = "soft") -> None:
         if spans[-1].text.strip():
             spans.append(Span(" · ", "muted"))
-        if labels:
+        if labels and label:
             spans.append(Span(f"{label} ", "muted"))
         spans.append(Span(text, tone))
 
@@ -284,13 +285,13 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
 
 
 def add_cluster(node: Node, add: Callable[[str, str, str], None]) -> None:
-    """Add the cluster that the node belongs to, or why its API server does not answer."""
-    annotations = node.metadata.annotations
-    problem = clean(annotations.get(CLUSTER_PROBLEM, ""))
-    if problem:
-        add("cluster", sized(f"lost: {problem}", 48).rstrip(), "error")
-    elif CLUSTER in annotations:
-        add("cluster", clean(annotations[CLUSTER]).removeprefix("https://"), "good")
+    """Add the cluster that the node belongs to, or what is wrong between both."""
+    problem = next(iter(cluster_problems(node)), None)
+    if problem is not None:
+        lost = " lost" if problem.type == CLUSTER_UNAVAILABLE else ""
+        add("", sized(f"cluster{lost}: {clean(problem.message)}", 56).rstrip(), "error")
+    elif url := cluster_of(node):
+        add("cluster", clean(url).removeprefix("https://"), "good")
 
 
 def from_end(text: str, width: int) -> str:

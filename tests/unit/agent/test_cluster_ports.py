@@ -14,14 +14,19 @@ from msgspec import structs
 from served import Served, serving
 
 from podtui.agent import cluster_ports as ports_module
-from podtui.agent.cluster_member import is_write
+from podtui.agent.cluster_member import is_read_elsewhere, is_write
 from podtui.agent.cluster_ports import ClusterApi, ClusterDocuments, cluster_ports
+from podtui.agent.cluster_state import problem
 from podtui.api.names import (
     CLUSTER,
-    CLUSTER_PROBLEM,
+    CLUSTER_UNAVAILABLE,
     CONFIG_HASH,
     CONFIG_MIRROR,
+    CONFIG_SOURCE,
     KILLS,
+    LEASE_NOT_RENEWED,
+    MIRROR_PROBLEM,
+    NODE_REFUSED,
     STATIC_POD_PATH,
 )
 from podtui.api.v1 import (
@@ -31,6 +36,7 @@ from podtui.api.v1 import (
     Event,
     Lease,
     Node,
+    NodeCondition,
     ObjectMeta,
     ObjectReference,
     OwnerReference,
@@ -259,22 +265,128 @@ async def test_the_node_is_registered_and_its_folder_stays_here(world: World) ->
     assert copy.metadata.annotations[STATIC_POD_PATH] == "/m"
 
 
-async def test_the_copy_of_the_node_says_why_the_cluster_does_not_answer(world: World) -> None:
+async def condition(world: World, name: str, status: str) -> NodeCondition:
+    """Return a condition of the copy of the node, once it has this status."""
+
+    async def with_status() -> NodeCondition | None:
+        copy = await world.copy.get("nodes", "", "n1")
+        conditions = copy.status.conditions if isinstance(copy, Node) else ()
+        return next((c for c in conditions if c.type == name and c.status == status), None)
+
+    return await world.until(with_status)
+
+
+async def test_the_copy_of_the_node_says_how_it_is_with_its_cluster(world: World) -> None:
     await world.register()
-    async with aclosing(world.ports.node.snapshots()) as nodes:  # type: ignore[type-var]
-        await anext(nodes)
-        world.api.problem = "connection refused"
-        world.api.on_problem()
-        node = await anext(nodes)
-    assert node is not None
-    assert node.metadata.annotations == {"a": "b", STATIC_POD_PATH: "/m"}
+    await world.ports.node.renew_lease(40)
+    answers = await condition(world, CLUSTER_UNAVAILABLE, "False")
+    assert answers.message == f"{world.api.client.target} answers"
+    await condition(world, NODE_REFUSED, "False")
+    lease = await condition(world, LEASE_NOT_RENEWED, "False")
+    assert lease.message.startswith("kube-node-lease/n1 is valid for 40 s")
+    world.api.state.report(problem(CLUSTER_UNAVAILABLE, PodtuiError("connection refused"), "X"))
+    lost = await condition(world, CLUSTER_UNAVAILABLE, "True")
+    assert (lost.reason, lost.message) == ("X", "connection refused")
+    assert lost.lastTransitionTime
     copy = await world.copy.get("nodes", "", "n1")
     assert copy is not None
-    assert copy.metadata.annotations[CLUSTER_PROBLEM] == "connection refused"
     assert copy.metadata.annotations[CLUSTER].startswith("unix:")
+    # Neither the kubelet nor the API server gets this state.
+    node = await world.ports.node.get()
     stored = await world.server.get("nodes", "", "n1")
-    assert stored is not None
-    assert stored.metadata.annotations == {"a": "b"}
+    for item in (node, stored):
+        assert isinstance(item, Node)
+        assert item.status.conditions == ()
+        assert CLUSTER not in item.metadata.annotations
+
+
+async def test_an_agent_that_starts_again_knows_since_when_the_cluster_is_lost(
+    world: World,
+) -> None:
+    await world.register()
+    world.api.state.report(problem(CLUSTER_UNAVAILABLE, PodtuiError("connection refused"), "X"))
+    lost = await condition(world, CLUSTER_UNAVAILABLE, "True")
+    copy = await world.copy.get("nodes", "", "n1")
+    assert isinstance(copy, Node)
+    early = structs.replace(lost, lastTransitionTime="2026-01-01T00:00:00Z")
+    status = structs.replace(copy.status, conditions=(early,))
+    await world.copy.put("nodes", structs.replace(copy, status=status))
+    other = ClusterApi(world.api.client, world.copy, SystemClock(), "n1")
+    await other.restore()
+    other.state.report(problem(CLUSTER_UNAVAILABLE, PodtuiError("no route"), "X"))
+    (shown,) = other.state.added_to(node_named("n1")).status.conditions
+    assert (shown.message, shown.lastTransitionTime) == ("no route", "2026-01-01T00:00:00Z")
+
+
+def node_named(name: str) -> Node:
+    return Node(apiVersion="v1", kind="Node", metadata=ObjectMeta(name=name))
+
+
+async def test_the_copy_of_the_node_says_why_the_cluster_refuses_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> Node:
+        raise ApiError(403, "Forbidden", 'node "n2" is not allowed to modify node "n1"')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.api.client, "create", refuse)
+        patched.setattr(world.api.client, "get", refuse)
+        # The kubelet reads the node, and registers it.
+        with pytest.raises(NotFound):
+            await world.ports.node.update(lambda node: node)
+        with pytest.raises(ApiError):
+            await world.register()
+        node = await world.ports.node.get()
+        assert node is not None
+        assert node.metadata.uid == "", "owner of no mirror pod"
+        with pytest.raises(ApiError):
+            await world.ports.node.renew_lease(40)
+        refused = await condition(world, NODE_REFUSED, "True")
+        assert refused.reason == "Forbidden"
+        assert refused.message == 'node "n2" is not allowed to modify node "n1"'
+        await condition(world, LEASE_NOT_RENEWED, "True")
+    await world.register()
+    await condition(world, NODE_REFUSED, "False")
+
+
+async def test_the_copy_says_why_a_static_pod_has_no_mirror_pod(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> Pod:
+        raise ApiError(404, "NotFound", 'namespaces "x" not found')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.api.client, "create", refuse)
+        with pytest.raises(ApiError):
+            await world.ports.pods.create(mirror())
+        copy = await world.copied("web")
+        assert copy is not None
+        refused = 'refused: namespaces "x" not found'
+        assert copy.metadata.annotations[MIRROR_PROBLEM] == refused
+        # The static pod is treated as its record, whose update tries again.
+        record = await world.ports.pods.get("default", "web")
+        assert record is not None
+        assert MIRROR_PROBLEM not in record.metadata.annotations
+        with pytest.raises(ApiError):
+            await world.ports.pods.update(record, lambda pod: pod)
+    await world.ports.pods.update(record, lambda pod: pod)
+    copy = await world.copied("web")
+    assert copy is not None
+    assert MIRROR_PROBLEM not in copy.metadata.annotations
+    assert (await world.stored("web")).metadata.uid == copy.metadata.uid
+
+
+async def test_a_static_pod_without_a_mirror_pod_leaves_the_copy_with_its_file(
+    world: World,
+) -> None:
+    with pytest.raises(PodtuiError, match="not registered yet"):
+        await world.ports.pods.create(mirror(node_uid=""))
+    copy = await world.copied("web")
+    assert copy is not None
+    assert copy.metadata.annotations[MIRROR_PROBLEM].startswith("not yet: node ")
+    await world.ports.pods.delete(copy)
+    assert await world.copied("web") is None
+    assert await world.ports.pods.get("default", "web") is None
 
 
 async def test_a_lease_that_another_client_changed_is_read_again(world: World) -> None:
@@ -391,6 +503,24 @@ async def test_documents_are_followed_again_after_a_failure(world: World) -> Non
             task.cancel()
 
 
+async def test_a_static_pod_does_not_wait_for_the_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports_module, "LISTED_SECONDS", 0.01)
+    copy = open_store(None, clock=SystemClock())
+    client = UnixClient(tmp_path / "no-server", agent="kubelet")
+    services = cluster_ports(ClusterApi(client, copy, SystemClock(), "n1")).ports.services
+    assert services is not None
+    pod = api_pod("web")
+    annotations = {CONFIG_SOURCE: "file"}
+    static = structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))
+    assert await services.of(static) == ()
+    with pytest.raises(PodtuiError, match="services have not yet been read at least once"):
+        await services.of(pod)
+    await client.close()
+    await copy.close()
+
+
 async def test_services_and_classes_are_those_of_the_cluster(world: World) -> None:
     assert await world.ports.runtime_classes.get("none") is None
     assert world.ports.services is not None
@@ -425,3 +555,24 @@ async def test_a_claim_that_is_not_bound_is_read_again(
 def test_which_requests_change_objects(request_line: str, writes: bool) -> None:
     method, path = request_line.split()
     assert is_write(parse_attributes(method, path, {})) is writes
+
+
+@pytest.mark.parametrize(
+    ("request_line", "elsewhere"),
+    [
+        ("GET /apis/apps/v1/deployments", True),
+        ("GET /api/v1/namespaces/default/secrets/x", True),
+        ("GET /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n1", True),
+        ("GET /api/v1/namespaces/default/pods/web/log", False),
+        ("GET /api/v1/nodes/n1", False),
+        ("GET /apis/events.k8s.io/v1/events", False),
+        ("GET /apis/metrics.k8s.io/v1beta1/pods", False),
+        ("GET /apis/podtui.dev/v1alpha1/manifests", False),
+        ("GET /apis/apps/v1", False),
+        ("GET /openapi/v2", False),
+        ("GET /readyz", False),
+    ],
+)
+def test_which_reads_are_not_answered_here(request_line: str, elsewhere: bool) -> None:
+    method, path = request_line.split()
+    assert is_read_elsewhere(parse_attributes(method, path, {})) is elsewhere

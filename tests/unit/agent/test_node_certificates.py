@@ -80,7 +80,7 @@ class World:
 
     def node_config(self, name: str = NODE_USER, **issued: Any) -> Path:
         """Write a kubeconfig with a client certificate of the node."""
-        certificate, key = self.server.authority.issue_client(name, "system:nodes", **issued)
+        certificate, key = self.server.authority.issue(name, groups=["system:nodes"], **issued)
         (self.folder / "client.crt").write_bytes(certificate)
         (self.folder / "client.key").write_bytes(key)
         return self.server.kubeconfig(
@@ -219,6 +219,19 @@ async def test_a_request_that_is_not_signed_is_reported_and_kept(
     assert len(world.server.requests) == 1
 
 
+async def test_a_certificate_that_is_not_valid_yet_is_used(world: World) -> None:
+    # The clock of the node is an hour behind.
+    world.server.answer = lambda name: world.server.sign(name, lead=-timedelta(hours=1))
+    certificates = await world.bootstrapped()
+    async with running(certificates):
+        await until(certificates.authenticated.is_set)
+        await asyncio.sleep(3600)
+    assert len(world.server.requests) == 1
+    condition = certificates.condition(world.current.read_bytes())
+    assert condition is not None
+    assert condition.status == "False"
+
+
 async def test_the_request_is_retried_with_back_off(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -338,9 +351,15 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
     certificates = await world.open(path)
     async with running(certificates):
         await world.later(hours=9.5)
-        assert certificates.problem() == ""
+        soon = certificates.condition(world.current.read_bytes())
+        assert soon is not None
+        assert (soon.status, soon.reason) == ("True", "CertificateExpiresSoon")
+        assert "; " in soon.message
         await world.later(hours=1)
-        assert certificates.problem().startswith("it expired at 20")
+        expired = certificates.condition(world.current.read_bytes())
+        assert expired is not None
+        assert (expired.status, expired.reason) == ("True", "CertificateExpired")
+        assert expired.message.endswith("there is no bootstrap kubeconfig to request another one")
         assert "a successor of the client certificate of the node, which expires at" in caplog.text
         errors = [item for item in caplog.records if item.levelno == logging.ERROR]
         assert len(errors) == 1
@@ -349,8 +368,8 @@ async def test_a_certificate_that_expires_while_the_server_is_away(
         world.server.refusals.clear()
         world.server.answer = world.server.sign
         now = world.clock.now()
-        pair = world.server.authority.issue_client(
-            NODE_USER, "system:nodes", begin=now, end=now + timedelta(hours=10)
+        pair = world.server.authority.issue(
+            NODE_USER, groups=["system:nodes"], begin=now, end=now + timedelta(hours=10)
         )
         world.current.write_bytes(b"".join(pair))
         await world.later(hours=9.5)

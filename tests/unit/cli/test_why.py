@@ -22,7 +22,7 @@ from podtui.api.local import (
     Plan,
     Severity,
 )
-from podtui.api.names import GROUP_VERSION
+from podtui.api.names import CLUSTER, GROUP_VERSION
 from podtui.api.v1 import (
     ContainerState,
     ContainerStateTerminated,
@@ -353,6 +353,33 @@ def test_a_kind_that_an_older_agent_does_not_serve_is_no_error(
     assert why(SOCKET, None, "text")[1]
     with pytest.raises(UsageError, match="this kind cannot be listed"):
         why(SOCKET, "deploy/web", "text")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("deploy/web", "no deployment named 'web'; MEMBER, which has its deployments"),
+        ("web", "no pod or file named 'web'; MEMBER, which has the pods that are not bound to it"),
+    ],
+)
+def test_objects_of_the_cluster_are_named_as_such(
+    monkeypatch: pytest.MonkeyPatch, words: str, message: str
+) -> None:
+    api = serve(monkeypatch, pod("good", fails=False))
+    meta = ObjectMeta(name="n1", annotations={CLUSTER: "https://c:6443"})
+    api.items["/api/v1/nodes"] = [Node(metadata=meta)]
+    answer = api.json
+
+    def copies(socket: Path, path: str) -> Any:
+        if path.startswith("/apis/apps/"):
+            raise ApiError(404, "NotFound", "its deployments are there, not here")
+        return answer(socket, path)
+
+    monkeypatch.setattr(why_module, "get_json", copies)
+    with pytest.raises(UsageError) as error:
+        why(SOCKET, words, "text")
+    member = "this node belongs to the cluster at https://c:6443"
+    assert str(error.value) == "there is " + message.replace("MEMBER", member)
 
 
 # --- connections from inside a pod

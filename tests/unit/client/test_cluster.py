@@ -153,6 +153,42 @@ async def test_a_replaced_client_certificate_is_presented(
     assert len(fake_cluster.rules.requests) == 7
 
 
+async def test_watches_are_renewed_with_a_replaced_certificate(
+    make: Make, fake_cluster: FakeCluster
+) -> None:
+    class Later(SystemClock):
+        ahead = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() + self.ahead
+
+    clock, file = Later(), fake_cluster.folder / "client.pem"
+    file.write_bytes(b"".join(fake_cluster.authority.issue("anne")))
+    given = {"client-certificate": "client.pem", "client-key": "client.pem"}
+    client = make(given, clock=clock)
+
+    async def replace() -> None:
+        await until_watched(fake_cluster)
+        file.write_bytes(b"".join(fake_cluster.authority.issue("bert")))
+        clock.ahead += 100.0
+        await client.version()
+
+    async with asyncio.timeout(60), aclosing(client.follow(Pod)) as deltas:
+        assert isinstance(await anext(deltas), Synced)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(replace())
+            assert isinstance(await anext(deltas), Lost)
+        assert isinstance(await anext(deltas), Synced)
+    assert fake_cluster.rules.requests[-1][2] == "bert"
+
+
+async def until_watched(fake_cluster: FakeCluster) -> None:
+    async def watched() -> bool:
+        return any("watch" in path for path in fake_cluster.rules.paths())
+
+    await until(watched)
+
+
 async def test_a_temporarily_missing_token_file_keeps_the_connection(
     make: Make, fake_cluster: FakeCluster
 ) -> None:

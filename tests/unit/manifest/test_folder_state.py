@@ -266,6 +266,17 @@ def filled(count: int) -> FolderState:
     return state
 
 
+def test_documents_of_a_node_of_a_cluster_are_not_applied() -> None:
+    for applies, message in (
+        (True, "applied: ConfigMap default/m"),
+        (False, "not applied: ConfigMap default/m (line 2)"),
+    ):
+        state = FolderState(strict=False, previous={}, applies=applies)
+        enter(state, "m", CONFIG)
+        assert state.folder("1").manifests["m"].status.message == message
+        assert state.copy().folder("1").manifests["m"].status.message == message
+
+
 def test_pods_are_admitted_in_the_order_of_first_sight() -> None:
     state = FolderState(strict=False, previous={})
     for name, scan in (("a", 3), ("c", 1), ("b", 2)):

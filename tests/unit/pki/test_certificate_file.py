@@ -15,7 +15,7 @@ from podtui.pki.node_certificates import KeyPair, read_pair
 
 
 def pair(name: str = "system:node:node-1") -> KeyPair:
-    return read_pair(b"".join(Authority().issue_client(name, "system:nodes")))
+    return read_pair(b"".join(Authority().issue(name, groups=["system:nodes"])))
 
 
 def test_a_file_is_private_and_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_file_is_private_and_replaced_as_a_whole(tmp_path: Path) -> None:
 
 def test_a_damaged_file_counts_as_none(tmp_path: Path) -> None:
     file = CertificateFile(tmp_path, "kubelet-client")
-    certificate, _ = Authority().issue_client("a", "b")
+    certificate, _ = Authority().issue("a", groups=["b"])
     for damage in (b"", b"x", certificate, certificate + key_pem(file.request_key())):
         file.path.write_bytes(damage)
         assert file.read() is None
@@ -76,7 +76,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     file = CertificateFile(tmp_path / "pki", "kubelet-client")
     (tmp_path / "pki").write_text("no directory")
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    certificate = Authority().issue_client("a", "b", now, now + timedelta(days=1))
+    certificate = Authority().issue("a", groups=["b"], begin=now, end=now + timedelta(days=1))
     with pytest.raises(PodtuiError, match=r"cannot write .*kubelet-client-current\.pem"):
         file.write(read_pair(b"".join(certificate)))
     with pytest.raises(PodtuiError, match=r"cannot store a key in .*kubelet-client\.key\.tmp"):

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from served import node, pod
 
-from podtui.api.names import CONFIG_SOURCE, MANIFEST_PATH
+from podtui.api.names import CONFIG_SOURCE, MANIFEST_PATH, MIRROR_PROBLEM
 from podtui.api.pods import NEVER_STARTED
 from podtui.api.times import epoch
 from podtui.api.v1 import (
@@ -382,3 +382,123 @@ def test_a_missing_claim_can_be_created_at_home_and_in_a_cluster() -> None:
     for in_cluster in (False, True):
         advice = diagnose(Facts(pod=waits, now=0.0, in_cluster=in_cluster)).advice
         assert "Create the claim" in advice
+
+
+# --- what a node does not get from its cluster
+
+TOKEN = "failed to fetch token: "
+NO_PATH = "no relationship found between node 'n1' and this object"
+
+
+def unmounted(text: str) -> Diagnosis:
+    """The diagnosis of a pod whose volume cannot be mounted."""
+    waits = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(
+            containers=(Container(name="c", image="a:1"),),
+            nodeName="n1",
+            volumes=(Volume(name="v"),),
+        ),
+        status=PodStatus(phase="Pending"),
+    )
+    event = Event(
+        metadata=ObjectMeta(name="web.1", namespace="default"),
+        involvedObject=ObjectReference(kind="Pod", name="web", namespace="default"),
+        reason="FailedMount",
+        message=f'MountVolume.SetUp failed for volume "v" : {text}',
+        type="Warning",
+    )
+    return diagnose(Facts(pod=waits, now=0.0, events=(event,)))
+
+
+def denied(request: str, user: str = "system:node:n1", why: str = f": {NO_PATH}") -> str:
+    where = f'in API group "" in the namespace "default"{why}'
+    return f'is forbidden: User "{user}" cannot {request} {where}'
+
+
+ASK_TOKEN = denied('create resource "serviceaccounts/token"')
+READ = 'get resource "secrets"'
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "advice"),
+    [
+        (f'{TOKEN}serviceaccounts "app" not found', "TokenRefused",
+         "Create it: kubectl create serviceaccount app -n default."),
+        (f'{TOKEN}serviceaccounts "default" {ASK_TOKEN}', "TokenRefused",
+         "Check that the credentials (system:node:n1) are those of the pod's node."),
+        (f'secrets "s" {denied(READ)}', "VolumeForbidden",
+         "Check that the credentials (system:node:n1) are those of the pod's node."),
+        (f'secrets "s" {denied(READ, "podtui", "")}', "VolumeForbidden",
+         "Grant it: kubectl create role podtui-get-secrets"),
+        ("error processing PVC default/data: PVC is not bound", "ClaimUnbound",
+         "See what the claim waits for: kubectl describe pvc data -n default"),
+        ('secret "gone" not found', "VolumeDocumentMissing",
+         "Create that Secret in the pod's namespace."),
+    ],
+)  # fmt: skip
+def test_a_volume_that_the_cluster_does_not_give(text: str, cause: str, advice: str) -> None:
+    diagnosis = unmounted(text)
+    assert diagnosis.cause == cause
+    assert diagnosis.advice.startswith(advice)
+
+
+def test_a_failed_mount_is_over_when_the_sandbox_fails_later() -> None:
+    def about(reason: str, time: str) -> Event:
+        return Event(
+            metadata=ObjectMeta(name=f"web.{reason}", namespace="default"),
+            involvedObject=ObjectReference(kind="Pod", name="web", namespace="default"),
+            reason=reason,
+            message="no",
+            lastTimestamp=time,
+        )
+
+    early, late = "2026-01-01T00:00:00Z", "2026-01-01T00:04:00Z"
+    waits = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(containers=(Container(name="c", image="a:1"),)),
+        status=PodStatus(phase="Pending"),
+    )
+    now = (epoch(late) or 0.0) + 10
+    mount, sandbox = about("FailedMount", early), about("FailedCreatePodSandBox", late)
+    # The kubelet records one of these events in five minutes.
+    assert diagnose(Facts(pod=waits, now=now, events=(mount,))).cause == "VolumeFailed"
+    assert diagnose(Facts(pod=waits, now=now, events=(mount, sandbox))).cause == "SandboxFailed"
+
+
+def test_a_variable_that_the_node_may_not_read() -> None:
+    text = f'secrets "s" {denied(READ)}'
+    waiting = ContainerStateWaiting(reason="CreateContainerConfigError", message=text)
+    status = ContainerStatus(
+        name="c", image="a:1", imageID="", ready=False, restartCount=0,
+        state=ContainerState(waiting=waiting),
+    )  # fmt: skip
+    waits = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(containers=(Container(name="c", image="a:1"),)),
+        status=PodStatus(phase="Pending", containerStatuses=(status,)),
+    )
+    diagnosis = diagnose(Facts(pod=waits, now=0.0))
+    assert diagnosis.cause == "DocumentForbidden"
+    assert diagnosis.title == (
+        "The cluster does not let its node read the Secret s for a variable of c."
+    )
+
+
+def mirrored(problem: str) -> Diagnosis:
+    item = pod("web")
+    annotations = {CONFIG_SOURCE: "file", MIRROR_PROBLEM: problem}
+    meta = structs.replace(item.metadata, annotations=annotations)
+    return diagnose(Facts(pod=structs.replace(item, metadata=meta), now=0.0))
+
+
+def test_a_static_pod_without_its_mirror_pod() -> None:
+    diagnosis = mirrored('refused: namespaces "x" not found')
+    assert diagnosis.cause == "MirrorRefused"
+    assert diagnosis.besides
+    assert diagnosis.title == 'The cluster refuses its mirror pod: namespaces "x" not found.'
+    assert diagnosis.advice == "Create the namespace: kubectl create namespace x"
+    assert diagnosis.field == "metadata.namespace"
+    waiting = mirrored("not yet: connection refused")
+    assert waiting.cause == "Healthy"
+    assert waiting.sentences[0] == "Its mirror pod in the cluster: not yet: connection refused."

@@ -142,9 +142,8 @@ def test_a_static_pod_that_waits_for_its_claim_explains_the_claim() -> None:
     pod = ready_pod("db", spec={"volumes": USES})
     waits = claim(storageClassName="fast")
     failed = Diagnosis(
-        cause="VolumeFailed", kind=Kind.FAILURE,
-        title="The volume data cannot be set up: error processing PVC default/data: PVC is not"
-        " bound.",
+        cause="ClaimUnbound", kind=Kind.FAILURE,
+        title="The claim data of the volume data is not bound.",
     )  # fmt: skip
     explained = with_claims(inventory(pod, waits, LATE), pod, failed)
     assert [(part.name, part.diagnosis.cause) for part in explained.parts] == [

@@ -208,8 +208,8 @@ class PodsPane(TablePane):
         pods_changed = bool(changes.pods - changes.measured)
         if names or pods_changed:
             self._arrange_files()
-        if pods_changed:
-            self._need_namespaces()
+        if pods_changed or changes.node:
+            self._need_columns()
         came = self.table.tick(now)
         if not len(self.table.set):
             self.table.empty = self._empty(start_error)
@@ -300,9 +300,11 @@ class PodsPane(TablePane):
     def _use(self, pod: Pod) -> Usage | None:
         return self._model.usage.get((pod.metadata.namespace, pod.metadata.name))
 
-    def _need_namespaces(self) -> None:
-        several = len(self.namespaces) > 1
-        self.table.need_columns(frozenset({"namespace"} if several else ()))
+    def _need_columns(self) -> None:
+        needed = {"namespace"} if len(self.namespaces) > 1 else set[str]()
+        if self._model.member_of:
+            needed.add("source")
+        self.table.need_columns(frozenset(needed))
         self._name_pods()
 
     def _name_pods(self) -> None:

@@ -47,7 +47,7 @@ class ObjectsScreen(BackScreen):
         if action == "object":
             if not OBJECT_ACTIONS[str(parameters[0])].applies(self.kind):
                 return False
-            if self.session.readonly and OBJECT_ACTIONS[str(parameters[0])].writes:
+            if not self.session.changes_objects and OBJECT_ACTIONS[str(parameters[0])].writes:
                 return None  # disabled: the app refuses its key
         if action == "why":
             return find_noun(self.kind.qualified_name) is not None

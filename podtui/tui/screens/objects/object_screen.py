@@ -383,7 +383,7 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
         if action == "roll_back":
             if self.tab != "rollout":
                 return False
-            return None if self.session.readonly else True
+            return True if self.session.changes_objects else None
         if action == "owner":
             return owner_in(self.meta) is not None
         return super().check_action(action, parameters)

@@ -278,6 +278,7 @@ class PodScreen(ActingScreen, TabbedScreen):
                     manifest=manifest,
                     usage=model.usage.get((pod.metadata.namespace, pod.metadata.name)),
                     now=now,
+                    in_cluster=bool(model.member_of),
                     width=max(20, self._overview.size.width - 1),
                     pull=pull_of(pod, model.pods.values()),
                 )

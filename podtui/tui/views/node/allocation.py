@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.cluster import cluster_problems
 from podtui.api.health import unready_words
 from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta, Pod
@@ -322,10 +323,12 @@ def whole_use(model: Model) -> Usage | None:
 
 
 def node_state(node: Node) -> tuple[bool, str]:
-    """Return (ready, text): ``Ready``, or the reason why the node is not ready."""
+    """Return (ready, text): ``Ready``, with what is wrong nevertheless, or the reason why the node
+    is not ready."""
     pressures = [
         c.type for c in node.status.conditions if c.type.endswith("Pressure") and c.status == "True"
     ]
+    pressures += [c.type for c in cluster_problems(node)[:1]]
     for condition in node.status.conditions:
         if condition.type == "Ready":
             if condition.status == "True":

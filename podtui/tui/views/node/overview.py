@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from podtui.api.cluster import cluster_of
 from podtui.api.cpus import CPUS, CpuMap, decode_cpu_map, format_cpu_set
-from podtui.api.names import CLUSTER, CLUSTER_PROBLEM, WOULD_EVICT
+from podtui.api.names import WOULD_EVICT
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, NodeCondition
 from podtui.tui.views.node.allocation import TITLES, Gauge, RejectedPod
@@ -315,14 +316,13 @@ def machine_lines(node: Node, width: int) -> list[Line]:
     addresses = [address.address for address in node.status.addresses if address.type != "Hostname"]
     facts += [
         ("Addresses", " ".join(addresses)),
-        ("Cluster", node.metadata.annotations.get(CLUSTER, "")),
-        ("Lost", node.metadata.annotations.get(CLUSTER_PROBLEM, "")),
+        ("Cluster", cluster_of(node)),
         ("Lacks", node.metadata.annotations.get(_LACKS, "")),
     ]
     lines: list[Line] = [(Span("Machine", "heading"),)]
     for key, value in facts:
         if value.strip():
-            tone = {"Lacks": "warning", "Lost": "error"}.get(key, "soft")
+            tone = "warning" if key == "Lacks" else "soft"
             lines += wrap((Span(f"{key:<11}", "key"), Span(clean(value), tone)), width, indent=11)
     return lines
 

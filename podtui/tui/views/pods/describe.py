@@ -11,7 +11,8 @@ import msgspec
 
 from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.local import Manifest
-from podtui.api.pods import container_statuses, is_sidecar
+from podtui.api.names import MIRROR_PROBLEM
+from podtui.api.pods import container_statuses, is_mirror, is_sidecar
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import (
@@ -255,11 +256,13 @@ def describe_pod(
     now: float,
     width: int,
     pull: Pull | None = None,
+    in_cluster: bool = False,
 ) -> list[Line]:
-    """Return lines of at most ``width`` cells; ``pull`` is the pull that the pod waits for."""
+    """Return lines of at most ``width`` cells; ``pull`` is the pull that the pod waits for.
+    ``in_cluster`` means that the agent's node belongs to a cluster."""
     events = tuple(events)
     facts = Facts(pod=pod, now=now, events=events, manifest=manifest)
-    summary = _section("", _summary(facts, usage, pull), width)
+    summary = _section("", _summary(facts, usage, pull, in_cluster=in_cluster), width)
     spec = pod.spec
     containers = (
         ("Init containers", container_lines(pod, spec.initContainers, now)),
@@ -303,7 +306,9 @@ def _indent_of(line: Line) -> int:
     return len(line[0].text) if line and len(line) > 1 else 4
 
 
-def _summary(facts: Facts, usage: Usage | None, pull: Pull | None) -> list[Line]:
+def _summary(
+    facts: Facts, usage: Usage | None, pull: Pull | None, *, in_cluster: bool
+) -> list[Line]:
     pod, manifest, now = facts.pod, facts.manifest, facts.now
     line = pod_status_line(pod, now)
     state = Span(f"{GLYPHS[line.family]} {clean(line.word)}", line.family.value)
@@ -339,6 +344,11 @@ def _summary(facts: Facts, usage: Usage | None, pull: Pull | None) -> list[Line]
                     Span(manifest_message(manifest)),
                 )
             )
+    problem = pod.metadata.annotations.get(MIRROR_PROBLEM, "")
+    if problem:
+        lines.append(pair("Mirror pod", Span(clean(problem), "warning")))
+    elif in_cluster and is_mirror(pod):
+        lines.append(pair("Mirror pod", Span("in the cluster", "soft")))
     lines.append(pair("UID", Span(clean(pod.metadata.uid), "muted")))
     return lines
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from podtui.api.local import UNUSABLE, Manifest, ManifestState
+from podtui.api.names import MIRROR_PROBLEM
 from podtui.api.pods import is_mirror
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
@@ -144,6 +145,17 @@ def _image(subject: _PodSubject) -> ColumnValue:
     return ColumnValue(Cell(image or "-", "muted"), image, " ".join(images))
 
 
+def _source(subject: _PodSubject) -> ColumnValue:
+    """Return whether a pod is from the folder or from the API; on a node of a cluster also that its
+    static pods have no mirror pod there: ``not yet``, ``refused``, ``unknown``."""
+    text = "file" if is_mirror(subject.pod) else "api"
+    problem = subject.pod.metadata.annotations.get(MIRROR_PROBLEM, "")
+    if not problem:
+        return _muted(text)
+    text = f"{text}, {clean(problem.partition(':')[0])}"
+    return ColumnValue(Cell(text, "warning"), text, text)
+
+
 def _labels(subject: _PodSubject) -> ColumnValue:
     labels = subject.pod.metadata.labels
     return _muted(clean(",".join(f"{key}={value}" for key, value in sorted(labels.items()))))
@@ -225,8 +237,7 @@ POD_COLUMNS: Final = (
            of=lambda subject: _muted(clean(subject.pod.status.qosClass))),
     Column("node", "NODE", 20, maximum=32, shown=Visibility.WIDE,
            of=lambda subject: _muted(clean(subject.pod.spec.nodeName))),
-    Column("source", "SOURCE", 18, shown=Visibility.ON_REQUEST,
-           of=lambda subject: _muted("file" if is_mirror(subject.pod) else "api")),
+    Column("source", "SOURCE", 87, shown=Visibility.ON_REQUEST, of=_source),
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
     Column("age", "AGE", 80, align="right", kind=ValueKind.AGE, usual_width=5, of=_age),

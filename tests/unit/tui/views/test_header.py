@@ -7,8 +7,8 @@ from msgspec import structs
 from tui_records import line_text
 from tui_scene import ended, node, pod, status, waiting
 
-from podtui.api.names import CLUSTER, CLUSTER_PROBLEM
-from podtui.api.v1 import Node, Pod
+from podtui.api.names import CLUSTER, CLUSTER_UNAVAILABLE
+from podtui.api.v1 import Node, NodeCondition, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.model.model import Model
 from podtui.tui.model.usage import Usage
@@ -141,9 +141,13 @@ def test_terminated_pods_use_no_resources() -> None:
     assert totals.counts[Family.COMPLETED] == 1
 
 
-def member(**annotations: str) -> Node:
+def member(url: str, problem: str = "") -> Node:
     item = node()
-    return structs.replace(item, metadata=structs.replace(item.metadata, annotations=annotations))
+    meta = structs.replace(item.metadata, annotations={CLUSTER: url})
+    lost = NodeCondition(type=CLUSTER_UNAVAILABLE, status="True", message=problem)
+    conditions = (*item.status.conditions, *([lost] if problem else []))
+    status = structs.replace(item.status, conditions=conditions)
+    return structs.replace(item, metadata=meta, status=status)
 
 
 def bottom_line(item: Node) -> str:
@@ -153,10 +157,10 @@ def bottom_line(item: Node) -> str:
 
 
 def test_the_status_line_names_the_cluster_of_a_node_and_why_it_is_lost() -> None:
-    url = {CLUSTER: "https://10.0.0.1:6443"}
-    assert "cluster 10.0.0.1:6443 ·" in bottom_line(member(**url))
-    lost = bottom_line(member(**url, **{CLUSTER_PROBLEM: "connection refused"}))
+    url = "https://10.0.0.1:6443"
+    assert "cluster 10.0.0.1:6443 ·" in bottom_line(member(url))
+    lost = bottom_line(member(url, "connection refused"))
     assert "cluster lost: connection refused ·" in lost
     assert "cluster" not in bottom_line(node())
-    text = "\n".join(map(line_text, machine_lines(member(**url), 80)))
+    text = "\n".join(map(line_text, machine_lines(member(url), 80)))
     assert "Cluster    https://10.0.0.1:6443" in text

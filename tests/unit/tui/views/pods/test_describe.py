@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tui_records import text_of
 from tui_scene import NOW, gallery
 
+from podtui.api.names import CONFIG_MIRROR, MIRROR_PROBLEM
 from podtui.api.v1 import EnvVar, ExecAction, Pod, Probe
 from podtui.tui.views.pods.describe import (
     describe_pod,
@@ -70,6 +71,27 @@ def test_a_container_is_described_completely() -> None:
     for words in ("nginx:1 · always pulled", "http 80/TCP ← host 8080", "/d ← data/a (read-only)",
                   "user 1000, read-only root, +NET_ADMIN, -ALL"):  # fmt: skip
         assert words in output
+
+
+@pytest.mark.parametrize(
+    ("problem", "in_cluster", "shown"),
+    [
+        ("", True, "Mirror pod   in the cluster"),
+        ("refused: no", True, "Mirror pod   refused: no"),
+        ("", False, ""),
+    ],
+)
+def test_a_static_pod_has_a_mirror_pod_in_the_cluster(
+    problem: str, in_cluster: bool, shown: str
+) -> None:
+    item = web()
+    annotations = {CONFIG_MIRROR: "h"} | ({MIRROR_PROBLEM: problem} if problem else {})
+    item = replace(item, metadata=replace(item.metadata, annotations=annotations))
+    lines = describe_pod(
+        item, events=(), manifest=None, usage=None, now=AT, width=100, in_cluster=in_cluster
+    )
+    summary = text_of(lines).partition("Containers")[0]
+    assert shown in summary if shown else "Mirror pod" not in summary
 
 
 def test_variables_are_shown_by_name_and_source_without_values() -> None:
