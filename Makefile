@@ -103,7 +103,7 @@ cluster-test: kubectl ## Run the tests of a node on a real control plane: make c
 	fi
 
 engines: dev ## Run the contract on rootless Docker, Podman and rootless Podman, and the tests of Services on Podman
-	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist worksteal -q -rxX
+	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist loadfile -q -rxX
 
 contract: dev ## Run the contract and the golden cases on any engine: make contract ENGINE=unix:///run/podman/podman.sock
 	@test -n "$(ENGINE)" || { echo "ENGINE is required: make contract ENGINE=unix:///run/podman/podman.sock" >&2; exit 2; }

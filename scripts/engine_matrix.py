@@ -1,7 +1,7 @@
 """Run the runtime contract on every engine that Debian provides, each set up here by one command.
 
 ``contract [NAME …]`` starts each engine in turn, gives it the sample image, runs the contract
-suite and the tests of Services in pods on it, and stops it; ``start NAME`` prints the
+suite and the tests of Services and names in pods on it, and stops it; ``start NAME`` prints the
 engine's URL and leaves it running until ``stop NAME``. Docker as root is not in the list:
 `scripts/engine.py` starts it, and every test runs on it.
 
@@ -43,6 +43,7 @@ TESTS = (
     "tests/contract",
     "--ignore=tests/contract/test_client_sessions.py",
     "tests/engine/test_services.py",
+    "tests/e2e/test_names_from_pods.py",
 )
 ROOTLESS_SCRIPTS = ("/usr/share/docker.io/contrib/dockerd-rootless.sh", "dockerd-rootless.sh")
 START_SECONDS = 60.0

@@ -120,9 +120,9 @@ class ClusterApi:
             self.cache.add_kind(kind)
         self.state = ClusterState(clock)
         self.answers: bool | None = None
-        """Whether the API server answered last; None before the first answer."""
+        """True if the last request was answered; None before the first answer."""
         self.has_listed = False
-        """Whether the pods of this node were listed since the start."""
+        """True if the pods of this node were listed since the start."""
 
     async def restore(self) -> None:
         """Continue with the state in the copy of an earlier agent."""

@@ -89,7 +89,7 @@ class SignedCertificate:
         self.pair: KeyPair | None = None
         """The current certificate, which may have expired."""
         self.problem = ""
-        """What its successor waits for, or why the last attempt to get one failed."""
+        """Why it has no successor yet: the last attempt failed, or waits; empty if neither."""
         self._name = name
         self._profile = profile
         self._source = source

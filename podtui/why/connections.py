@@ -91,9 +91,8 @@ def pod_spec_of(item: Any) -> tuple[Path, PodSpec]:
         return path, item.spec.jobTemplate.spec.template.spec
     template = item.spec.template
     # A ReplicationController may have none.
-    return ("spec", "template", "spec"), PodSpec(
-        containers=()
-    ) if template is None else template.spec
+    spec = PodSpec(containers=()) if template is None else template.spec
+    return ("spec", "template", "spec"), spec
 
 
 class _Problems:

@@ -48,11 +48,11 @@ class Connected:
 
     def problem(self) -> str:
         """Return what ``podtui status`` says about the cluster."""
-        words = [sys.executable, "-m", "podtui", "--root-dir", str(self.member.root), "status"]
+        command = [sys.executable, "-m", "podtui", "--root-dir", str(self.member.root), "status"]
         done = subprocess.run(
-            words, env=self.member.environment, capture_output=True, text=True, check=False
+            command, env=self.member.environment, capture_output=True, text=True, check=False
         )
-        lines = [line for line in done.stderr.splitlines() if "cluster" in line]
+        lines = [line for line in done.stdout.splitlines() if "connection refused" in line]
         return lines[0] if lines else ""
 
 

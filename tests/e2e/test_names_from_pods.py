@@ -18,6 +18,7 @@ import dns.rrset
 import pytest
 from kubectl_agent import KubectlAgent, kubectl_agent
 
+pytestmark = pytest.mark.engine
 RESOLVER: Final = "127.53.7.1"
 OBJECTS: Final = """\
 apiVersion: v1

@@ -32,8 +32,9 @@ class EngineProxy:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        # Let a connection that was just accepted run its first steps.
-        await asyncio.sleep(0.05)
+        # A connection that was just accepted needs a few turns of the loop until it is kept.
+        for _ in range(10):
+            await asyncio.sleep(0)
         for writer in self._writers:
             writer.transport.abort()
         async with asyncio.timeout(120):

@@ -476,5 +476,6 @@ def test_a_list_of_secrets_is_protected() -> None:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_an_object_of_any_kind_needs_a_name(kind: Kind, metadata: str) -> None:
     rest = "spec: {limits: []}\n" if kind.name == "LimitRange" else ""
-    found = read(f"apiVersion: {kind.api_version}\nkind: {kind.name}\n{metadata}{rest}").diagnostics
-    assert "Required value: name or generateName is required" in [item.message for item in found]
+    result = read(f"apiVersion: {kind.api_version}\nkind: {kind.name}\n{metadata}{rest}")
+    messages = [item.message for item in result.diagnostics]
+    assert "Required value: name or generateName is required" in messages
