@@ -447,7 +447,13 @@ class NodeManager:
 
     async def _put(self, status: NodeStatus) -> None:
         def renewed(node: Node) -> Node:
-            return structs.replace(node, metadata=self._with_metadata(node.metadata), status=status)
+            # The controller that attaches volumes writes them.
+            attached = node.status.volumesAttached
+            return structs.replace(
+                node,
+                metadata=self._with_metadata(node.metadata),
+                status=structs.replace(status, volumesAttached=attached),
+            )
 
         try:
             self._node = await self._nodes.update(renewed)

@@ -23,6 +23,8 @@ from podtui.kubelet.plugins.rpc import PluginChannel, Reply, RpcError
 from podtui.wire.protobuf import Message
 
 CALL_SECONDS: Final = 120.0
+INFO_SECONDS: Final = 15.0
+"""A kubelet waits for 120 seconds. Here no other plugin is registered meanwhile."""
 
 
 class CsiConnection:
@@ -33,7 +35,7 @@ class CsiConnection:
         self._endpoint = endpoint
 
     async def info(self) -> NodeInfo:
-        return await self._call("NodeGetInfo", Nothing(), NodeInfo)
+        return await self._call("NodeGetInfo", Nothing(), NodeInfo, INFO_SECONDS)
 
     async def capabilities(self) -> frozenset[int]:
         reply = await self._call("NodeGetCapabilities", Nothing(), NodeCapabilities)
@@ -57,10 +59,12 @@ class CsiConnection:
     async def expand(self, request: ExpandRequest) -> ExpandResponse:
         return await self._call("NodeExpandVolume", request, ExpandResponse)
 
-    async def _call(self, name: str, request: Message, reply: type[Reply]) -> Reply:
+    async def _call(
+        self, name: str, request: Message, reply: type[Reply], seconds: float = CALL_SECONDS
+    ) -> Reply:
         channel = PluginChannel(self._endpoint)
         try:
-            return await channel.call(f"/{NODE}/{name}", request, reply, CALL_SECONDS)
+            return await channel.call(f"/{NODE}/{name}", request, reply, seconds)
         except RpcError as error:
             raise CsiError(str(error), error.code) from error
         finally:

@@ -313,11 +313,12 @@ class CsiMounter:
 
     # --- unmounting
 
-    async def unmount(self, uid: str) -> None:
+    async def unmount(self, uid: str, is_used: Callable[[str], bool] = lambda uid: False) -> None:
         """Unpublish all volumes of a pod that has stopped, and unstage those that no other pod
-        uses. Raises `CsiError` if one is still published."""
-        for users in self._wanted.values():
-            users.discard(uid)
+        uses. ``is_used`` is asked again while no volume can be mounted: the pod may have started.
+        Raises `CsiError` if a volume is still published."""
+        wanted = {key: users - {uid} for key, users in self._wanted.items()}
+        self._wanted = {key: users for key, users in wanted.items() if users}
         try:
             volumes = await asyncio.to_thread(files.published, self._root, uid)
             for target, data in volumes.items():
@@ -326,6 +327,8 @@ class CsiMounter:
                     continue
                 lock = self._lock(data.key)
                 async with lock:
+                    if is_used(uid):
+                        return
                     await self._unpublish(target, data.driver, data.handle)
             if volumes:
                 await asyncio.to_thread(files.remove_pod, self._root, uid)
@@ -360,7 +363,6 @@ class CsiMounter:
             async with lock:
                 if self._wanted.get(data.key):
                     continue
-                self._wanted.pop(data.key, None)
                 if not await asyncio.to_thread(files.users, self._root, data.key):
                     await self._unstage(path, data.driver, data.handle)
 
@@ -390,7 +392,7 @@ class CsiMounter:
             if is_used(uid) or self._backoff.remaining(uid, self._clock.monotonic()) > 0:
                 continue
             try:
-                await self.unmount(uid)
+                await self.unmount(uid, is_used)
                 self._backoff.forget(uid)
             except CsiError as error:
                 _LOG.warning("pod %s: %s", uid, error)

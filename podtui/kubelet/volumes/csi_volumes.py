@@ -75,7 +75,9 @@ def csi_volume(pod: Pod, volume: Volume) -> CsiVolume:
     assert source is not None
     if not isinstance(source, ClaimedCsi):
         ref = source.nodePublishSecretRef
-        namespace = pod.metadata.namespace
+        secret = None
+        if ref is not None:
+            secret = SecretReference(name=ref.name, namespace=pod.metadata.namespace)
         return CsiVolume(
             name=volume.name,
             driver=source.driver,
@@ -86,9 +88,7 @@ def csi_volume(pod: Pod, volume: Volume) -> CsiVolume:
             attributes=source.volumeAttributes,
             mount_options=(),
             access_modes=(),
-            publish_secret=None
-            if ref is None
-            else SecretReference(name=ref.name, namespace=namespace),
+            publish_secret=secret,
             stage_secret=None,
         )
     spec = source.volume.spec
