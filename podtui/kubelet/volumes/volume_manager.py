@@ -255,14 +255,18 @@ class VolumeManager:
         ]
         if not due or stopping.is_set():
             return
+
+        async def mount() -> None:
+            async with asyncio.TaskGroup() as group:
+                for volume in due:
+                    group.create_task(self._mount(pod, state, volume))
+
         async with asyncio.TaskGroup() as group:
-            waiting = {group.create_task(self._mount(pod, state, volume)) for volume in due}
+            mounts = group.create_task(mount(), name="mount CSI volumes")
             stop = group.create_task(stopping.wait(), name="wait for the pod's end")
-            while waiting and not stop.done():
-                done, _ = await asyncio.wait({*waiting, stop}, return_when=asyncio.FIRST_COMPLETED)
-                waiting = {task for task in waiting if task not in done}
-            for task in (*waiting, stop):
-                task.cancel()
+            await asyncio.wait((mounts, stop), return_when=asyncio.FIRST_COMPLETED)
+            mounts.cancel()
+            stop.cancel()
 
     async def _mount(self, pod: Pod, state: _PodState, volume: Volume) -> None:
         uid, name = pod.metadata.uid, volume.name
