@@ -13,9 +13,16 @@ import csi_driver
 import msgspec
 import pytest
 from engine_world import EngineWorld
+from kubelet_world import api_pod, container
 
 from podtui.api.storage import CSIDriver, CSINode
-from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim
+from podtui.api.v1 import (
+    CSIVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Volume,
+    VolumeMount,
+)
 
 POD = """
 apiVersion: v1
@@ -34,7 +41,7 @@ spec:
   - SOURCE
 """
 CLAIM = "{name: d, persistentVolumeClaim: {claimName: data}}"
-INLINE = "{name: d, csi: {driver: csi.example.com, volumeAttributes: {a: b}}}"
+OWN = Volume(name="d", csi=CSIVolumeSource(driver=csi_driver.DRIVER, volumeAttributes={"a": "b"}))
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 
@@ -44,13 +51,21 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("d")
 
 
+def is_directory(path: Path) -> bool:
+    return path.is_dir()
+
+
+def content(path: Path) -> str:
+    return path.read_text()
+
+
 @asynccontextmanager
 async def driver_process(directory: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a driver that publishes the directories below ``data``."""
     os.makedirs(directory / "data", exist_ok=True)
     registry = directory / "plugins_registry"
     async with asyncio.timeout(120):
-        while not os.path.isdir(registry):  # noqa: ASYNC110 - the kubelet makes it
+        while not is_directory(registry):  # noqa: ASYNC110 - the kubelet makes it
             await asyncio.sleep(0.1)
     process = await asyncio.create_subprocess_exec(
         sys.executable, csi_driver.__file__, str(registry / "d.sock"), str(directory / "data")
@@ -114,10 +129,14 @@ async def test_containers_see_what_a_driver_mounts(engine_url: str, directory: P
         world.add(manifest("web", CLAIM, "echo kept > /d/file; cat /d/attributes"))
         output = await world.output("web", "c")
         assert "csi.storage.k8s.io/pod.name" in output
-        with open(directory / "data/vol-1/file") as file:
-            assert file.read() == "kept\n"
+        assert content(directory / "data/vol-1/file") == "kept\n"
         await until_unmounted(directory)
-        world.add(manifest("own", INLINE, "cat /d/attributes"))
+        # Static pods may not have volumes of CSI drivers of their own.
+        mount = VolumeMount(name="d", mountPath="/d")
+        reader = container(
+            image="busybox:1.36", command=("cat", "/d/attributes"), volumeMounts=(mount,)
+        )
+        await world.store.put("pods", api_pod("own-n1", reader, policy="Never", volumes=(OWN,)))
         assert "('a', 'b')" in await world.output("own", "c")
         await until_unmounted(directory)
 
