@@ -38,6 +38,7 @@ from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
 from podtui.kubelet.ports import PodNetwork, ServiceSource
+from podtui.kubelet.resource_managers.device_manager import DeviceError
 from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
 from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedContainer
 from podtui.kubelet.value_sources import ValueSources
@@ -185,6 +186,7 @@ class ContainerStarter:
                 env_files=await self._env_files(pod, container, context.sandbox_id),
                 services=await self._services_of(pod, context.sandbox_id),
             )
+            devices = await self._managers.prepare_devices(pod, container)
             config = container_config(
                 pod,
                 container,
@@ -195,9 +197,10 @@ class ContainerStarter:
                 hosts=hosts,
                 rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
                 placement=self._managers.placement(pod, container),
+                devices=devices,
                 target_container_id=target_id(pod, container.name, context.container_ids),
             )
-        except ConfigError as error:
+        except (ConfigError, DeviceError) as error:
             return self._failed(pod, container, "CreateContainerConfigError", str(error))
         try:
             created = await self._runtime.create_container(context.sandbox_id, config)

@@ -33,6 +33,7 @@ MAX_IMAGES: Final = 50
 MAX_IMAGE_NAMES: Final = 5
 KUBELET_VERSION: Final = "v1.36.2"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
 _EVICTED_FROM: Final = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}
 
 
@@ -117,6 +118,30 @@ def node_resources(
     return NodeResources(capacity=capacity, allocatable=allocatable)
 
 
+def is_extended(resource: str) -> bool:
+    """Return whether the resource is counted in whole numbers, and known only to its plugin or to
+    API clients."""
+    return "/" in resource and _NATIVE_DOMAIN not in resource
+
+
+def with_extended(
+    resources: NodeResources, devices: NodeResources, status: NodeStatus | None, *, reset: bool
+) -> NodeResources:
+    """Return the node's resources with those of device plugins, and the other extended resources of
+    its recorded ``status``, which API clients set. With ``reset`` the recorded ones are 0, until
+    their plugins register."""
+    recorded = {} if status is None else status.capacity
+    kept = {
+        name: 0 if reset else parse_quantity(text).value()
+        for name, text in recorded.items()
+        if is_extended(name)
+    }
+    return NodeResources(
+        capacity={**kept, **resources.capacity, **devices.capacity},
+        allocatable={**kept, **resources.allocatable, **devices.allocatable},
+    )
+
+
 def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
     """Format amounts (CPU in millicores) as canonical quantities for the node's status."""
     texts: dict[str, str] = {}
@@ -124,7 +149,8 @@ def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
         if name == "cpu":
             texts[name] = str(Quantity.of_milli(amount))
         else:
-            form = Format.DECIMAL_SI if name == "pods" else Format.BINARY_SI
+            counted = name == "pods" or is_extended(name)
+            form = Format.DECIMAL_SI if counted else Format.BINARY_SI
             texts[name] = str(Quantity.of(amount, form))
     return texts
 
