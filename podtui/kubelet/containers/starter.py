@@ -42,9 +42,9 @@ from podtui.kubelet.resource_managers.device_manager import DeviceError
 from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
 from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedContainer
 from podtui.kubelet.value_sources import ValueSources
-from podtui.manifest.validation.resources import is_extended
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
+from podtui.manifest.validation.resources import is_extended
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
 
 _LOG = logging.getLogger(__name__)
