@@ -21,9 +21,9 @@ from podtui.api.v1 import Pod, Taint
 from podtui.kubelet.admission.preemption import PODS, preempt
 from podtui.kubelet.containers.restart import has_restart_all_rule
 from podtui.kubelet.containers.security import wants_apparmor
-from podtui.kubelet.node.node_status import is_extended
 from podtui.kubelet.sandbox.sandbox import forbidden_sysctl
 from podtui.kubelet.types import AdmitResult, NodeView
+from podtui.manifest.validation.resources import is_extended
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS_LABEL: Final = "kubernetes.io/os"

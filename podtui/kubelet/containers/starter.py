@@ -44,6 +44,7 @@ from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedCon
 from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
+from podtui.manifest.validation.resources import is_extended
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
 
 _LOG = logging.getLogger(__name__)
@@ -226,7 +227,7 @@ class ContainerStarter:
         STARTED_CONTAINERS.labels(container_type(pod, container)).inc()
         self._event(pod, container, NORMAL, "Started", "Container started")
         self._timelines.started(pod, container, started.id, init=_ends_first(pod, container))
-        self._degraded(pod, container, created, started)
+        self._degraded(pod, container, context.view, created, started)
         return await self._post_start(pod, container, started.id)
 
     async def _services_of(self, pod: Pod, sandbox_id: str) -> tuple[Service, ...]:
@@ -261,8 +262,16 @@ class ContainerStarter:
             files[volume, path] = content
         return files
 
-    def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
+    def _degraded(self, pod: Pod, container: Container, node: NodeView, *steps: Started) -> None:
+        """Report what the container runs without. Admission ignores extended resources that the
+        node does not have, as in the kubelet."""
         lost = dict.fromkeys(warning for step in steps for warning in step.warnings)
+        missing = [
+            name
+            for name in sorted(container.resources.limits)
+            if is_extended(name) and name not in node.resources.capacity
+        ]
+        lost |= dict.fromkeys(f"the node has no {name}" for name in missing)
         if lost:
             self._event(pod, container, WARNING, "Degraded", "; ".join(lost))
 

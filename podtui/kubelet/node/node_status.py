@@ -26,6 +26,7 @@ from podtui.api.v1 import (
     NodeSystemInfo,
 )
 from podtui.kubelet.types import NodeResources
+from podtui.manifest.validation.resources import is_extended
 from podtui.runtime.protocol import EngineInfo, ImageRecord
 from podtui.text.go_format import aggregated
 
@@ -33,7 +34,6 @@ MAX_IMAGES: Final = 50
 MAX_IMAGE_NAMES: Final = 5
 KUBELET_VERSION: Final = "v1.36.2"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-_NATIVE_DOMAIN: Final = "kubernetes.io/"
 _EVICTED_FROM: Final = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}
 
 
@@ -116,12 +116,6 @@ def node_resources(
             left -= sum(pages.values())
         allocatable[name] = max(left, 0)
     return NodeResources(capacity=capacity, allocatable=allocatable)
-
-
-def is_extended(resource: str) -> bool:
-    """Return whether the resource is counted in whole numbers, and known only to its plugin or to
-    API clients."""
-    return "/" in resource and _NATIVE_DOMAIN not in resource
 
 
 def with_extended(

@@ -106,6 +106,17 @@ async def test_a_plugin_registers_and_a_container_gets_its_device(directory: Pat
 
 
 @virtual()
+async def test_a_static_pod_runs_without_a_resource_that_the_node_does_not_have() -> None:
+    one = World()
+    async with one.running():
+        one.add(asking("web", 1))
+        await running(one, "web")
+        await one.sleep(5)
+        events = await one.events("web-n1", "Degraded")
+        assert [event.message for event in events] == [f"the node has no {RESOURCE}"]
+
+
+@virtual()
 async def test_the_registration_socket_belongs_to_the_user(directory: Path) -> None:
     async with world(directory).running() as one:
         path = directory / "device-plugins/kubelet.sock"
