@@ -142,6 +142,7 @@ class Kubelet:
             on_resources=self._on_resources_changed,
             devices=lambda: self._managers.devices.resources(),
             reset_devices=lambda: self._managers.without_checkpoint,
+            volumes_in_use=lambda: () if self._csi is None else self._csi.in_use(),
         )
         self._statuses = StatusManager(
             ports.pods, clock, config.node_name, lambda: self._node.uid, self._may_run
@@ -255,6 +256,7 @@ class Kubelet:
                 tokens=ports.tokens,
                 clock=clock,
                 unusable=self._mounts_problem,
+                on_use=self._node.refresh_soon,
             )
         volumes = VolumeManager(
             runtime,
@@ -513,6 +515,7 @@ class Kubelet:
                 return uid in self._manager
             return state is not WorkerState.FINISHED
 
+        await csi.load()
         while True:
             await self._clock.sleep(COLLECT_PERIOD)
             await self._link.wait_ready()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from podtui.kubelet.volumes.csi_volumes import (
+    PERSISTENT,
     PLUGIN_DIRECTORY,
     STAGING,
     VOLUME_DATA,
@@ -94,6 +95,13 @@ def users(root: Path, key: tuple[str, str]) -> frozenset[str]:
         for uid in pods(root)
         if any(data is not None and data.key == key for data in published(root, uid).values())
     )
+
+
+def in_use(root: Path) -> frozenset[tuple[str, str]]:
+    """Return the persistent volumes that are staged, or published for a pod."""
+    of_pods = (data for uid in pods(root) for data in published(root, uid).values())
+    persistent = {data.key for data in of_pods if data is not None and data.mode == PERSISTENT}
+    return frozenset(persistent | {data.key for data in staged(root).values()})
 
 
 def _entries(directory: Path) -> Iterator[Path]:

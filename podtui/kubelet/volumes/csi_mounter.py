@@ -10,12 +10,13 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
+from podtui.api.claims import attachment_name, volume_in_use
 from podtui.api.storage import CSIDriver
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod, Secret, SecretReference, Volume
@@ -93,7 +94,8 @@ class _Mount:
 
 class CsiMounter:
     """``root`` has the directories ``pods`` and ``plugins``. ``unusable`` returns why the engine
-    cannot see what a driver mounts, or an empty text."""
+    cannot see what a driver mounts, or an empty text. ``on_use`` is called when `in_use` changes.
+    """
 
     def __init__(
         self,
@@ -106,7 +108,10 @@ class CsiMounter:
         tokens: ServiceAccountTokens | None,
         clock: Clock,
         unusable: Callable[[], str],
+        on_use: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_use = on_use
+        self._in_use: frozenset[Key] = frozenset()
         self._root = root
         self._node_name = node_name
         self._drivers = drivers
@@ -125,6 +130,21 @@ class CsiMounter:
     def _lock(self, key: Key) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
 
+    def in_use(self) -> tuple[str, ...]:
+        """Return the names of the volumes that must stay attached to the node."""
+        return tuple(sorted(volume_in_use(*key) for key in self._in_use))
+
+    def _set_in_use(self, keys: Iterable[Key]) -> None:
+        keys = frozenset(keys)
+        if keys != self._in_use:
+            self._in_use = keys
+            self._on_use()
+
+    async def load(self) -> None:
+        """Read which volumes earlier agents left in use. Raises OSError and `CsiError`."""
+        kept = await asyncio.to_thread(files.in_use, self._root)
+        self._set_in_use({*kept, *(key for key in self._wanted if key in self._in_use)})
+
     # --- mounting
 
     async def mount(self, pod: Pod, source: Volume, *, again: bool) -> Published:
@@ -136,6 +156,8 @@ class CsiMounter:
         lock = self._lock(volume.key)
         async with lock:
             self._wanted.setdefault(volume.key, set()).add(pod.metadata.uid)
+            if volume.mode == csi.PERSISTENT:
+                self._set_in_use({*self._in_use, volume.key})
             return await self._mount(pod, volume, again=again)
 
     async def _mount(self, pod: Pod, volume: CsiVolume, *, again: bool) -> Published:
@@ -164,7 +186,7 @@ class CsiMounter:
     ) -> Mapping[str, str]:
         if not csi.needs_attachment(volume, driver):
             return {}
-        name = csi.attachment_name(volume.handle, volume.driver, self._node_name)
+        name = attachment_name(volume.handle, volume.driver, self._node_name)
         item = await self._storage.attachment(name)
         if why := csi.attachment_problem(item, name, volume):
             kind = NotAttachedYet if csi.is_being_attached(item) else MountError
@@ -365,6 +387,7 @@ class CsiMounter:
                     continue
                 if not await asyncio.to_thread(files.users, self._root, data.key):
                     await self._unstage(path, data.driver, data.handle)
+        await self.load()
 
     async def _unstage(self, path: Path, driver: str, handle: str) -> None:
         start = f'UnmountDevice failed for volume "{driver}^{handle}" : {_START}'

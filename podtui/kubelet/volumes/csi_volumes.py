@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from podtui.api.claims import attachment_name
 from podtui.api.storage import CSIDriver, VolumeAttachment
 from podtui.api.v1 import CSIVolumeSource, PersistentVolume, Pod, SecretReference, Volume
 from podtui.kubelet.plugins.csi_api import (
@@ -111,10 +112,6 @@ def csi_volume(pod: Pod, volume: Volume) -> CsiVolume:
 
 def ephemeral_handle(uid: str, name: str) -> str:
     return f"csi-{_digest(uid + name)}"
-
-
-def attachment_name(handle: str, driver: str, node: str) -> str:
-    return f"csi-{_digest(handle + driver + node)}"
 
 
 def _digest(text: str) -> str:
