@@ -31,12 +31,9 @@ class CsiError(PodtuiError):
 
 
 class Capability(IntEnum):
-    """What a driver can do on a node beside publishing volumes."""
+    """What a driver can do on a node beside publishing volumes; others are not used."""
 
     STAGE_UNSTAGE_VOLUME = 1
-    GET_VOLUME_STATS = 2
-    EXPAND_VOLUME = 3
-    VOLUME_CONDITION = 4
     SINGLE_NODE_MULTI_WRITER = 5
     VOLUME_MOUNT_GROUP = 6
 
@@ -121,45 +118,6 @@ class UnpublishRequest(Message, frozen=True):
     target_path: Annotated[str, 2] = ""
 
 
-class VolumeUsage(Message, frozen=True):
-    available: Annotated[int, 1] = 0
-    total: Annotated[int, 2] = 0
-    used: Annotated[int, 3] = 0
-    unit: Annotated[int, 4] = 0
-
-
-class VolumeCondition(Message, frozen=True):
-    abnormal: Annotated[bool, 1] = False
-    message: Annotated[str, 2] = ""
-
-
-class StatsRequest(Message, frozen=True):
-    volume_id: Annotated[str, 1] = ""
-    volume_path: Annotated[str, 2] = ""
-
-
-class VolumeStats(Message, frozen=True):
-    usage: Annotated[tuple[VolumeUsage, ...], 1] = ()
-    volume_condition: Annotated[VolumeCondition | None, 2] = None
-
-
-class CapacityRange(Message, frozen=True):
-    required_bytes: Annotated[int, 1] = 0
-
-
-class ExpandRequest(Message, frozen=True):
-    volume_id: Annotated[str, 1] = ""
-    volume_path: Annotated[str, 2] = ""
-    capacity_range: Annotated[CapacityRange | None, 3] = None
-    staging_target_path: Annotated[str, 4] = ""
-    volume_capability: Annotated[VolumeCapability | None, 5] = None
-    secrets: Annotated[Mapping[str, str], 6] = field(default_factory=dict[str, str])
-
-
-class ExpandResponse(Message, frozen=True):
-    capacity_bytes: Annotated[int, 1] = 0
-
-
 class CsiNodeService(Protocol):
     """The calls of a driver. Each raises `CsiError`."""
 
@@ -174,7 +132,3 @@ class CsiNodeService(Protocol):
     async def publish(self, request: PublishRequest) -> None: ...
 
     async def unpublish(self, request: UnpublishRequest) -> None: ...
-
-    async def stats(self, request: StatsRequest) -> VolumeStats: ...
-
-    async def expand(self, request: ExpandRequest) -> ExpandResponse: ...

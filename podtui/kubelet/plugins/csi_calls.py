@@ -7,17 +7,13 @@ from typing import Final
 from podtui.kubelet.plugins.csi_api import (
     NODE,
     CsiError,
-    ExpandRequest,
-    ExpandResponse,
     NodeCapabilities,
     NodeInfo,
     Nothing,
     PublishRequest,
     StageRequest,
-    StatsRequest,
     UnpublishRequest,
     UnstageRequest,
-    VolumeStats,
 )
 from podtui.kubelet.plugins.rpc import PluginChannel, Reply, RpcError
 from podtui.wire.protobuf import Message
@@ -52,12 +48,6 @@ class CsiConnection:
 
     async def unpublish(self, request: UnpublishRequest) -> None:
         await self._call("NodeUnpublishVolume", request, Nothing)
-
-    async def stats(self, request: StatsRequest) -> VolumeStats:
-        return await self._call("NodeGetVolumeStats", request, VolumeStats)
-
-    async def expand(self, request: ExpandRequest) -> ExpandResponse:
-        return await self._call("NodeExpandVolume", request, ExpandResponse)
 
     async def _call(
         self, name: str, request: Message, reply: type[Reply], seconds: float = CALL_SECONDS

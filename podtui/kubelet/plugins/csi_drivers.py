@@ -15,6 +15,7 @@ from podtui.api.storage import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeRe
 from podtui.api.v1 import Node, ObjectMeta, OwnerReference
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
+from podtui.kubelet.backoff import Backoff
 from podtui.kubelet.plugins.csi_api import CsiError, CsiNodeService, NodeInfo, Topology
 from podtui.kubelet.ports import NodeClient, StorageClient
 from podtui.text.go_format import quoted
@@ -22,7 +23,7 @@ from podtui.text.go_format import quoted
 _LOG = logging.getLogger(__name__)
 CSI_PLUGIN_TYPE: Final = "CSIPlugin"
 NODE_ID: Final = "csi.volume.kubernetes.io/nodeid"
-RETRY_SECONDS: Final = 2.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 120.0
 _VERSION: Final = re.compile(r"v?(\d+(?:\.\d+)+)")
 _MAX_COUNT: Final = (1 << 31) - 1
 Version = tuple[int, ...]
@@ -96,6 +97,7 @@ class CsiDrivers:
     async def run(self) -> NoReturn:
         """Create the CSINode, and remove drivers that have gone from both objects. Runs forever."""
         created = False
+        pauses = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             try:
                 async with self._lock:
@@ -106,10 +108,11 @@ class CsiDrivers:
             except PodtuiError as error:
                 _LOG.warning("cannot write the CSI drivers of the node: %s", error)
             if created and not self._leaving:
+                pauses.forget(self)
                 await self._changed.wait()
                 self._changed.clear()
             else:
-                await self._clock.sleep(RETRY_SECONDS)
+                await self._clock.sleep(pauses.next(self, self._clock.monotonic()))
 
     async def _create(self) -> bool:
         node = await self._nodes.get()

@@ -15,7 +15,14 @@ from msgspec import structs
 
 from podtui.api.claims import claim_names, ephemeral_claim_name
 from podtui.api.pod_resources import is_static
-from podtui.api.v1 import Container, HostPathVolumeSource, PersistentVolume, Pod, Volume
+from podtui.api.v1 import (
+    Container,
+    HostPathVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+)
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.ports import ClaimSource
@@ -25,6 +32,7 @@ from podtui.kubelet.volumes.pod_volumes import MountedNfs, used_volumes
 QUIET_SECONDS: Final = 5.0
 """A claim of a pod that no scheduler placed is bound after the pod has its node, which takes a
 moment: a shorter wait is no event."""
+_RESIZE_PENDING: Final = "FileSystemResizePending"
 Source = HostPathVolumeSource | MountedNfs | ClaimedCsi
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
@@ -117,10 +125,10 @@ class Claims:
                 f"{where}found PV object {bound.metadata.name} with a pv.Spec.ClaimRef.UID"
                 f' "{shown}" that does not point to claim.UID "{uid}"'
             )
-        return _source(bound)
+        return _source(bound, claim)
 
 
-def _source(volume: PersistentVolume) -> Source:
+def _source(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Source:
     spec = volume.spec
     if spec.volumeMode == "Block":
         raise PodtuiError("podtui does not support block volumes")
@@ -133,7 +141,11 @@ def _source(volume: PersistentVolume) -> Source:
             server=nfs.server, path=nfs.path, readOnly=nfs.readOnly, options=spec.mountOptions
         )
     if (csi := spec.csi) is not None:
-        return ClaimedCsi(driver=csi.driver, volume=volume)
+        pending = any(
+            condition.type == _RESIZE_PENDING and condition.status == "True"
+            for condition in claim.status.conditions
+        )
+        return ClaimedCsi(driver=csi.driver, volume=volume, resizing=pending)
     raise PodtuiError(
         f"podtui mounts persistent volumes of the types hostPath, local, nfs and csi only, and"
         f" {volume.metadata.name} is of another type"

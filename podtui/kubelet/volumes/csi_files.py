@@ -36,6 +36,11 @@ def prepare(path: Path, data: bytes, *, mount_point: bool) -> None:
     write_private(path.parent / VOLUME_DATA, data)
 
 
+def is_kept(path: Path) -> bool:
+    """Return whether the volume has its file: another call may have removed it meanwhile."""
+    return (path.parent / VOLUME_DATA).exists()
+
+
 def remove(path: Path) -> None:
     """Remove the directory of a volume that is not mounted any more. Files in it are never removed:
     they would be the volume's."""

@@ -351,6 +351,8 @@ class CsiMounter:
                 async with lock:
                     if is_used(uid):
                         return
+                    if not await asyncio.to_thread(files.is_kept, target):
+                        continue
                     await self._unpublish(target, data.driver, data.handle)
             if volumes:
                 await asyncio.to_thread(files.remove_pod, self._root, uid)
@@ -383,7 +385,7 @@ class CsiMounter:
         for path, data in (await asyncio.to_thread(files.staged, self._root)).items():
             lock = self._lock(data.key)
             async with lock:
-                if self._wanted.get(data.key):
+                if self._wanted.get(data.key) or not await asyncio.to_thread(files.is_kept, path):
                     continue
                 if not await asyncio.to_thread(files.users, self._root, data.key):
                     await self._unstage(path, data.driver, data.handle)

@@ -42,9 +42,11 @@ _GROUP_MODES: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
 class ClaimedCsi(CSIVolumeSource, frozen=True, kw_only=True):
-    """The CSI volume of a claim. ``readOnly`` is that of the pod's volume."""
+    """The CSI volume of a claim. ``readOnly`` is that of the pod's volume; ``resizing``: the node
+    would have to expand the file system."""
 
     volume: PersistentVolume
+    resizing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

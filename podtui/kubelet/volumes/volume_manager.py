@@ -31,6 +31,7 @@ from podtui.kubelet.volumes.csi_mounter import (
     NotAttachedYet,
     Published,
 )
+from podtui.kubelet.volumes.csi_volumes import ClaimedCsi
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import (
     Check,
@@ -50,6 +51,7 @@ ATTACH_RETRY: Final = 1.0
 ATTACH_QUIET_SECONDS: Final = 5.0
 """Attaching a volume takes a moment: a shorter wait is no event."""
 REPUBLISH_SECONDS: Final = 60.0
+NO_EXPANSION: Final = 'volume "{}" keeps its size: podtui does not call NodeExpandVolume'
 NO_CSI: Final = "CSI drivers cannot be used: the kubelet has no directory for plugins"
 _NO_PLUGIN: Final = (
     'failed to get Plugin from volumeSpec for volume "{}" err=no volume plugin matched'
@@ -290,6 +292,8 @@ class VolumeManager:
             state.attaching.pop(name, None)
             state.mounted[name] = _Mounted(published.path, self._due_again(published))
             self._succeeded(uid, state.lacking, name)
+            if not again and isinstance(volume.csi, ClaimedCsi) and volume.csi.resizing:
+                self._events.pod(pod, WARNING, "VolumeResizeFailed", NO_EXPANSION.format(name))
 
     def _due_again(self, published: Published) -> float:
         return self._clock.monotonic() + REPUBLISH_SECONDS if published.again else math.inf

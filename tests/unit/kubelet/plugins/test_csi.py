@@ -15,6 +15,7 @@ import pytest
 from csi_driver import DRIVER, CsiDriverServer
 from grpclib.const import Status
 from kubelet_world import World, api_pod, container
+from msgspec import structs
 from virtual_time import virtual
 
 from podtui.api.storage import CSIDriver, CSINode, VolumeAttachment
@@ -24,6 +25,7 @@ from podtui.api.v1 import (
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimCondition,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodSecurityContext,
@@ -335,6 +337,41 @@ async def test_secrets_go_to_the_driver(directory: Path, driver: CsiDriverServer
         await running(one)
         (stage,), (publish,) = driver.made("NodeStageVolume"), driver.made("NodePublishVolume")
         assert stage.secrets == publish.secrets == {"k": "hidden"}
+
+
+@virtual()
+async def test_an_expansion_on_the_node_is_not_supported(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        claim = await one.store.get("persistentvolumeclaims", "default", "data")
+        assert isinstance(claim, PersistentVolumeClaim)
+        pending = PersistentVolumeClaimCondition(type="FileSystemResizePending", status="True")
+        status = structs.replace(claim.status, conditions=(pending,))
+        await one.store.put("persistentvolumeclaims", structs.replace(claim, status=status))
+        await one.create(claiming())
+        await running(one)
+        (event,) = await one.events("web", "VolumeResizeFailed")
+        assert event.message == 'volume "d" keeps its size: podtui does not call NodeExpandVolume'
+
+
+@virtual()
+async def test_volumes_in_use_are_in_the_status_of_the_node(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        await running(one)
+        await one.sleep(1)
+        assert (await one.node()).status.volumesInUse == (f"kubernetes.io/csi/{DRIVER}^vol-1",)
+        await one.delete()
+        await one.until(lambda: not staging(directory))
+        await one.sleep(5)
+        assert (await one.node()).status.volumesInUse == ()
 
 
 # --- volumes inside pods
