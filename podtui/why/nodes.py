@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from podtui.api.cluster import CERTIFICATE_EXPIRED, cluster_of, cluster_problems
+from podtui.api.cluster import CERTIFICATE_EXPIRED, NOT_REGISTERED, cluster_of, cluster_problems
 from podtui.api.health import Health, unready, unready_words
 from podtui.api.names import CERTIFICATE_EXPIRING, CLUSTER_UNAVAILABLE, NODE_REFUSED
 from podtui.api.v1 import Node, NodeCondition, Pod
@@ -16,7 +16,7 @@ from podtui.why.types import Diagnosis, Evidence, Kind
 
 CLUSTER_CAUSES: Final = frozenset(
     {"CertificateExpired", "CertificateExpiresSoon", "NoCertificate", "ClusterRefuses",
-     "ClusterLost", "NodeRefused", "LeaseNotRenewed"}
+     "ClusterLost", "NodeRefused", "NodeNotRegistered", "LeaseNotRenewed"}
 )  # fmt: skip
 """The causes that are about the membership of a node in its cluster."""
 _DOCS: Final = "https://kubernetes.io/docs/"
@@ -136,6 +136,9 @@ def _explained(node: Node, problem: NodeCondition, text: str) -> tuple[str, str,
         if problem.reason == CERTIFICATE_EXPIRED:
             return "CertificateExpired", statement, _UNSEEN, _CERTIFICATE_ADVICE
         return "CertificateExpiresSoon", statement, "Until then, it is valid.", _CERTIFICATE_ADVICE
+    if problem.reason == NOT_REGISTERED:
+        advice = "Create the node in the cluster, or set registerNode to true."
+        return "NodeNotRegistered", statement, _UNSEEN, advice
     if problem.type == NODE_REFUSED:
         title = f"The cluster does not accept the node: {text}."
         advice = "Change what the message names, in the cluster or in the settings of podtui."

@@ -17,6 +17,7 @@ from podtui.agent import cluster_ports as ports_module
 from podtui.agent.cluster_member import is_read_elsewhere, is_write
 from podtui.agent.cluster_ports import ClusterApi, ClusterDocuments, cluster_ports
 from podtui.agent.cluster_state import problem
+from podtui.api.cluster import NOT_REGISTERED
 from podtui.api.names import (
     CLUSTER,
     CLUSTER_UNAVAILABLE,
@@ -37,6 +38,7 @@ from podtui.api.v1 import (
     Lease,
     Node,
     NodeCondition,
+    NodeStatus,
     ObjectMeta,
     ObjectReference,
     OwnerReference,
@@ -264,6 +266,21 @@ async def test_the_node_is_registered_and_its_folder_stays_here(world: World) ->
     copy = await world.copy.get("nodes", "", "n1")
     assert copy is not None
     assert copy.metadata.annotations[STATIC_POD_PATH] == "/m"
+
+
+async def test_a_node_that_others_create_is_in_the_copy_with_the_reason(world: World) -> None:
+    world.api.registers = False
+    with pytest.raises(NotFound):
+        await world.ports.node.update(lambda node: node)
+    missing = await condition(world, NODE_REFUSED, "True")
+    assert missing.reason == NOT_REGISTERED
+    assert missing.message == 'the cluster has no node "n1", and registerNode is false'
+    assert await world.server.get("nodes", "", "n1") is None
+    meta = ObjectMeta(name="n1")
+    await world.server.create("nodes", Node(apiVersion="v1", kind="Node", metadata=meta))
+    status = NodeStatus(capacity={"cpu": "1"})
+    await world.ports.node.update(lambda node: structs.replace(node, status=status))
+    await condition(world, NODE_REFUSED, "False")
 
 
 async def condition(world: World, name: str, status: str) -> NodeCondition:

@@ -52,6 +52,7 @@ def why(item: Node) -> Diagnosis:
         (CLUSTER_UNAVAILABLE, "ClusterLost", "ClusterLost",
          "The API server of the cluster does not answer as expected: why."),
         (NODE_REFUSED, "Forbidden", "NodeRefused", "The cluster does not accept the node: why."),
+        (NODE_REFUSED, "NotRegistered", "NodeNotRegistered", "Why."),
         (LEASE_NOT_RENEWED, "Forbidden", "LeaseNotRenewed", "Its lease cannot be renewed: why."),
     ],
 )  # fmt: skip
