@@ -756,8 +756,9 @@ class ClusterDocuments:
 
     async def _follow(self, key: ObjectKey) -> None:
         kind, namespace, name = key
+        # The node authorizer may learn of a pod after its node has, so a refusal passes at once.
         objects = self._api.client.follow(
-            _DOCUMENTS[kind], namespace, fields=f"metadata.name={name}"
+            _DOCUMENTS[kind], namespace, fields=f"metadata.name={name}", refused_delay=0.0
         )
         async for delta in objects:
             watch = self._watches[key]

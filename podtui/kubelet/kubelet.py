@@ -613,8 +613,13 @@ class Kubelet:
             and not self._config.strict
             and workers.busy(uid)
             and workers.state(uid) is WorkerState.SYNC
+            and any(
+                container.state is not ContainerState.CREATED
+                for container in self._reporter.observed(pod).containers
+            )
         ):
             # The pass may wait for another container's image; show the running ones meanwhile.
+            # That a container is created is not worth a status: it starts next.
             self._reporter.publish(pod)
 
     def _may_run(self, uid: str) -> bool:

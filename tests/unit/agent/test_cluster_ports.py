@@ -46,6 +46,7 @@ from podtui.api.v1 import (
     Pod,
     PodStatus,
 )
+from podtui.client.connection import HttpConnection
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError, NotFound, PodtuiError
@@ -496,6 +497,31 @@ async def test_only_documents_of_pods_here_are_followed(world: World) -> None:
         await world.server.put("configmaps", structs.replace(config, data={"k": "2"}))
         assert await anext(keys) == key
         assert (await documents.get(key)).data == {"k": "2"}
+
+
+async def test_documents_that_are_refused_at_first_are_followed_soon(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node authorizer of an API server may learn of a pod after its node has."""
+    config = ConfigMap(metadata=ObjectMeta(name="c", namespace="default"), data={"k": "1"})
+    await world.server.create("configmaps", config)
+    get, refusals = HttpConnection.get, 2
+
+    async def refuse(self: HttpConnection, path: str, *arguments: Any, **others: Any) -> bytes:
+        nonlocal refusals
+        if refusals and path.endswith("/configmaps"):
+            refusals -= 1
+            raise ApiError(403, "Forbidden", "no relationship found between node 'n1' and it")
+        return await get(self, path, *arguments, **others)
+
+    monkeypatch.setattr(HttpConnection, "get", refuse)
+    world.api.client.refused_delay = 60.0
+    source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="c"))
+    documents: Any = world.ports.documents
+    async with aclosing(documents.changes("ConfigMap")) as keys, asyncio.timeout(20):
+        documents.follow_those_of([api_pod("web", container(envFrom=(source,)))])
+        assert await anext(keys) == ("ConfigMap", "default", "c")
+    assert refusals == 0
 
 
 async def test_documents_are_followed_again_after_a_failure(world: World) -> None:
