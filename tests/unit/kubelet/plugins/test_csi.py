@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from podtui.api.v1 import (
     VolumeMount,
 )
 from podtui.kubelet.plugins.csi_api import AccessMode, Capability
+from podtui.kubelet.ports import Token, TokenRequest
 from podtui.kubelet.volumes.csi_volumes import attachment_name, ephemeral_handle
 
 STAGES = (Capability.STAGE_UNSTAGE_VOLUME,)
@@ -428,6 +431,75 @@ async def test_a_missing_secret_of_a_volume_inside_a_pod(
             'MountVolume.SetUp failed for volume "d" : fetching NodePublishSecretRef default/key'
             " failed: kubernetes.io/csi: failed to find the secret key"
         )
+
+
+class Tokens:
+    """Issues a token for each audience."""
+
+    async def token(self, request: TokenRequest) -> Token:
+        return Token(text=f"token-{request.audience}", expires=datetime(2026, 1, 2, tzinfo=UTC))
+
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        await asyncio.Event().wait()
+        yield "", ""
+
+
+@virtual()
+@pytest.mark.parametrize("in_secrets", [None, True])
+async def test_a_driver_gets_tokens_of_the_pod(
+    directory: Path, driver: CsiDriverServer, in_secrets: bool | None
+) -> None:
+    one = world(directory)
+    one.tokens = Tokens()
+    one.kubelet = one.new_kubelet()
+    async with one.running(), registered(one, directory, driver):
+        requests = [{"audience": "vault"}]
+        await declare(one, tokenRequests=requests, serviceAccountTokenInSecrets=in_secrets)
+        await one.create(inline())
+        await running(one)
+        (publish,) = driver.made("NodePublishVolume")
+        given, other = publish.volume_context, publish.secrets
+        if in_secrets:
+            given, other = other, given
+        tokens = json.loads(given["csi.storage.k8s.io/serviceAccount.tokens"])
+        assert tokens == {
+            "vault": {"token": "token-vault", "expirationTimestamp": "2026-01-02T00:00:00Z"}
+        }
+        assert other == {}
+
+
+@virtual()
+async def test_a_volume_is_published_again_if_its_driver_wants_that(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one, requiresRepublish=True)
+        await one.create(inline())
+        await running(one)
+        await one.sleep(150)
+        assert len(driver.made("NodePublishVolume")) == 3
+        driver.failures["NodePublishVolume"] = (Status.INTERNAL, "bad")
+        await failure(one)
+        assert len(one.running_containers("uid-web")) == 1
+        assert target(directory, "d").exists()
+
+
+@virtual()
+async def test_a_volume_for_one_pod_is_not_published_for_two(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one, accessModes=["ReadWriteOncePod"])
+        await one.create(claiming())
+        await running(one)
+        await one.create(claiming("two"))
+        assert await failure(one, "two") == (
+            'MountVolume.SetUp failed for volume "pv" : volume uses the ReadWriteOncePod access'
+            " mode and is already in use by another pod"
+        )
+        await one.delete()
+        await running(one, "two")
 
 
 # --- the group of the files
