@@ -116,7 +116,8 @@ class CsiDrivers:
 
     async def _create(self) -> bool:
         node = await self._nodes.get()
-        if node is None:
+        if node is None or not node.metadata.uid:
+            # It is not registered yet.
             return False
         await self._storage.set_node(lambda item: csi_node(item, node))
         return True
