@@ -84,13 +84,13 @@ def published(root: Path, uid: str) -> dict[Path, VolumeData | None]:
 
 def staged(root: Path) -> dict[Path, VolumeData]:
     """Return the paths at which volumes are staged."""
-    found: dict[Path, VolumeData] = {}
+    volumes: dict[Path, VolumeData] = {}
     for driver in _entries(staging_directory(root)):
         for path in _entries(driver):
             data = _data(path)
             if data is not None:
-                found[path / STAGING] = data
-    return found
+                volumes[path / STAGING] = data
+    return volumes
 
 
 def users(root: Path, key: tuple[str, str]) -> frozenset[str]:

@@ -315,7 +315,7 @@ def publish_request(
 
 
 def pod_attributes(pod: Pod, volume: CsiVolume) -> dict[str, str]:
-    """Return what a driver with ``podInfoOnMount`` is told about the pod."""
+    """Return the facts about the pod for a driver with ``podInfoOnMount``."""
     meta, start = pod.metadata, "csi.storage.k8s.io/"
     return {
         f"{start}pod.name": meta.name,

@@ -586,7 +586,7 @@ async def test_a_slow_driver_does_not_keep_a_pod_from_ending(
 
 
 @virtual()
-async def test_a_driver_that_publishes_nothing_is_found_out(
+async def test_a_driver_that_publishes_nothing_is_an_error(
     directory: Path, driver: CsiDriverServer
 ) -> None:
     driver.creates = False
