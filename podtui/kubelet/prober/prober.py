@@ -172,14 +172,24 @@ class Prober:
         if newest.state is not ContainerState.RUNNING:
             return
         known_good = self._known_good(worker.kind, worker.uid, newest.id)
+        if newest.id != worker.state.container_id:
+            worker.seen = self._clock.monotonic()
         worker.state = worker.state.state_of(newest.id, known_good=known_good)
         rules = rules_of(probe)
-        since = newest.started_at or newest.created_at
-        age = (self._clock.now() - since).total_seconds()
+        age = self._age(worker, newest)
         started = self._started(worker.pod, worker.name, newest.id)
         if worker.state.is_due(rules, age=age, started=started):
             outcome = await self._execute(worker, container, newest.id, probe)
             self._take(worker, container, newest.id, outcome, rules)
+
+    def _age(self, worker: ProbeWorker, newest: ObservedContainer) -> float:
+        """Return the seconds since the start of the container. The start of one that started before
+        the wall clock was set back can be in the future; the initial delay ends nevertheless."""
+        since = newest.started_at or newest.created_at
+        age = (self._clock.now() - since).total_seconds()
+        if newest.id != worker.state.container_id:
+            return age
+        return max(age, self._clock.monotonic() - worker.seen)
 
     async def _execute(
         self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
@@ -300,7 +310,6 @@ class Prober:
 
     def _report(self, worker: ProbeWorker) -> ProbeReport:
         spec, newest = worker.spec(), self._newest(worker.uid, worker.name)
-        since = None if newest is None else newest.started_at or newest.created_at
         due = None if worker.stopped else worker.log.due
         return report(
             worker.name,
@@ -308,7 +317,7 @@ class Prober:
             Rules() if spec is None else rules_of(spec[1]),
             newest,
             due_in=None if due is None else due - self._clock.monotonic(),
-            age=0.0 if since is None else (self._clock.now() - since).total_seconds(),
+            age=0.0 if newest is None else self._age(worker, newest),
             started=newest is not None and self._started(worker.pod, worker.name, newest.id),
             running=worker.running,
             runs=worker.log.runs,

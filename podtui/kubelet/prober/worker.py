@@ -45,6 +45,8 @@ class ProbeWorker:
     name: str
     """The name of the container."""
     state: ProbeState
+    seen: float = 0.0
+    """The monotonic time at which the instance of ``state`` was first seen running."""
     run_now: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to run the next tick now."""
     running: bool = False

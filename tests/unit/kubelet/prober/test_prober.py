@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kubelet_world import FOREVER, World, container, ends, no_file, pod
+from member_world import WallClock
 from prometheus_client.parser import text_string_to_metric_families
 
 from podtui.api.v1 import (
@@ -384,6 +385,22 @@ async def test_the_first_probe_waits_for_its_delay() -> None:
         assert not handlers.calls
         await world.sleep(2.1)
         assert handlers.count(ProbeKind.LIVENESS) == 1
+
+
+async def test_probes_run_on_after_the_clock_was_set_back() -> None:
+    """The container then started in the future."""
+    clock = WallClock()
+    world = World(clock=clock)
+    handlers = scripted(world)
+    async with long_running(world):
+        probe = cat("/", periodSeconds=2, initialDelaySeconds=9)
+        await run_pod(world, container(livenessProbe=probe))
+        await world.sleep(4.0)
+        clock.ahead = -3600.0
+        await world.sleep(4.9)
+        assert not handlers.calls
+        await world.sleep(8.1)
+        assert handlers.count(ProbeKind.LIVENESS) == 3
 
 
 # --- startup
