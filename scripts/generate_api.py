@@ -52,7 +52,7 @@ GROUPS = {
     "rbac": ("rbac.v1", "ClusterRole ClusterRoleBinding Role RoleBinding"),
     "scale": ("autoscaling.v1", "Scale"),
     "scheduling": ("scheduling.v1", "PriorityClass"),
-    "storage": ("storage.v1", "StorageClass"),
+    "storage": ("storage.v1", "CSIDriver CSINode StorageClass VolumeAttachment"),
 }
 PACKAGE = Path(__file__).resolve().parent.parent / "podtui" / "api"
 SCALARS = {"string": "str", "integer": "int", "boolean": "bool", "number": "float"}
@@ -91,6 +91,7 @@ BY_VALUE = {
     ("ContainerStatus", "state"),
     ("ContainerStatus", "lastState"),
     ("Event", "source"),
+    ("VolumeAttachment", "status"),
 }
 # Fields that the API writes even if they are empty: ``{}``, ``""``, 0, or ``null`` for a time. A
 # factory is never equal to the omitted default. So are those of `BY_VALUE`, the statuses of most
@@ -115,6 +116,7 @@ ALWAYS_WRITTEN = {
     ("PriorityClass", "value"),
     ("StatefulSetSpec", "serviceName"),
     ("StatefulSetStatus", "availableReplicas"),
+    ("VolumeAttachmentStatus", "attached"),
 }
 # Fields that Go holds by pointer, so that the API tells an absent value from an empty one.
 BY_POINTER = {
@@ -228,8 +230,8 @@ def member(schema: Schema, name: str, wire: str, prop: dict[str, Any]) -> tuple[
         return plain, "factory int"
     if (owner, wire) in BY_POINTER:
         return f"{plain} | None", "None"
-    if (owner, wire) in ALWAYS_WRITTEN and plain == "int":
-        return plain, "factory int"
+    if (owner, wire) in ALWAYS_WRITTEN and plain in ("int", "bool"):
+        return plain, f"factory {plain}"
     if (owner, wire) in ALWAYS_WRITTEN:
         return annotation, "factory str" if annotation == "str" else "factory type(None)"
     return (plain, "") if required else (annotation, empty)

@@ -66,7 +66,6 @@ ROOTS = {
         "io.k8s.api.scheduling.v1.",
         "PriorityClass PriorityClassList",
     ),
-    "apis__storage.k8s.io__v1": ("io.k8s.api.storage.v1.", "StorageClass StorageClassList"),
     "apis__authentication.k8s.io__v1": (
         "io.k8s.api.authentication.v1.",
         "TokenRequest TokenReview SelfSubjectReview",
@@ -75,6 +74,12 @@ ROOTS = {
         "io.k8s.api.authorization.v1.",
         """SubjectAccessReview SelfSubjectAccessReview LocalSubjectAccessReview
         SelfSubjectRulesReview""",
+    ),
+    # After the kinds of requests: `TokenRequest` is the one of authentication.
+    "apis__storage.k8s.io__v1": (
+        "io.k8s.api.storage.v1.",
+        """CSIDriver CSIDriverList CSINode CSINodeList StorageClass StorageClassList
+        VolumeAttachment VolumeAttachmentList""",
     ),
 }
 META_ROOTS = "Status DeleteOptions"

@@ -48,6 +48,7 @@ from podtui.api.names import (
 from podtui.api.objects import Object
 from podtui.api.pod_resources import is_static
 from podtui.api.pods import is_mirror
+from podtui.api.storage import CSIDriver, CSINode, VolumeAttachment
 from podtui.api.times import parse_time, rfc3339_micros
 from podtui.api.v1 import (
     ConfigMap,
@@ -204,6 +205,7 @@ def cluster_ports(api: ClusterApi) -> ClusterPorts:
             runtime_classes=ClusterRuntimeClasses(api),
             tokens=ClusterTokens(api),
             claims=ClusterClaims(api),
+            storage=ClusterStorage(api),
             services=ClusterServices(api),
         ),
         jobs={
@@ -835,6 +837,31 @@ class ClusterClaims:
             waiting, self._unbound = self._unbound, {}
             for key in waiting:
                 yield key
+
+
+class ClusterStorage:
+    """Objects are read when a volume is mounted, not followed: mounts are rare."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    async def driver(self, name: str) -> CSIDriver | None:
+        return await self._api.get(CSIDriver, "", name)
+
+    async def attachment(self, name: str) -> VolumeAttachment | None:
+        return await self._api.get(VolumeAttachment, "", name)
+
+    async def node(self) -> CSINode | None:
+        return await self._api.get(CSINode, "", self._api.node_name)
+
+    async def set_node(self, change: Callable[[CSINode | None], CSINode]) -> None:
+        """Raises `PodtuiError`, also if another client changes the object meanwhile."""
+        stored = await self.node()
+        new = change(stored)
+        if stored is None:
+            await self._api.client.create(CSINode, new)
+        elif new != stored:
+            await self._api.client.update(CSINode, new)
 
 
 class _TokenStatus(Struct, frozen=True, kw_only=True):

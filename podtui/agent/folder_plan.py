@@ -19,8 +19,8 @@ _RANKS: Final = {
     "Namespace": 0,
     **dict.fromkeys(
         """ServiceAccount ClusterRole ClusterRoleBinding Role RoleBinding ConfigMap Secret
-        PriorityClass RuntimeClass StorageClass PersistentVolume PersistentVolumeClaim LimitRange
-        ResourceQuota IngressClass""".split(),
+        PriorityClass RuntimeClass CSIDriver StorageClass PersistentVolume PersistentVolumeClaim
+        LimitRange ResourceQuota IngressClass""".split(),
         1,
     ),
     **dict.fromkeys("Service Endpoints EndpointSlice NetworkPolicy".split(), 2),

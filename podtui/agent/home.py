@@ -10,6 +10,7 @@ from msgspec import structs
 from podtui.agent.kubelet_fields import MANAGER, as_created, with_status
 from podtui.api.objects import Object, T
 from podtui.api.pod_resources import is_static
+from podtui.api.storage import CSIDriver, CSINode, VolumeAttachment
 from podtui.api.times import rfc3339, rfc3339_micros
 from podtui.api.v1 import (
     ConfigMap,
@@ -71,6 +72,7 @@ def home_ports(
         runtime_classes=HomeRuntimeClasses(records),
         tokens=tokens,
         claims=HomeClaims(records),
+        storage=HomeStorage(records, clock, node_name),
         network=network,
         services=HomeServices(records),
     )
@@ -282,6 +284,35 @@ class HomeClaims:
                         yield change.object.metadata.namespace, change.object.metadata.name
             except StoreGone:
                 continue
+
+
+class HomeStorage:
+    def __init__(self, records: Records, clock: Clock, node_name: str) -> None:
+        self._records = records
+        self._clock = clock
+        self._node_name = node_name
+
+    async def driver(self, name: str) -> CSIDriver | None:
+        return cast("CSIDriver | None", await self._records.get("csidrivers", "", name))
+
+    async def attachment(self, name: str) -> VolumeAttachment | None:
+        item = await self._records.get("volumeattachments", "", name)
+        return cast("VolumeAttachment | None", item)
+
+    async def node(self) -> CSINode | None:
+        return cast("CSINode | None", await self._records.get("csinodes", "", self._node_name))
+
+    async def set_node(self, change: Callable[[CSINode | None], CSINode]) -> None:
+        now = rfc3339(self._clock.now())
+
+        def changed(stored: CSINode) -> CSINode:
+            return managed(change(stored), stored, manager=MANAGER, now=now)
+
+        try:
+            await self._records.update("csinodes", "", self._node_name, changed)
+        except NotFound:
+            new = managed(change(None), None, manager=MANAGER, now=now)
+            await self._records.create("csinodes", new)
 
 
 class HomeServices:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec import structs
@@ -125,13 +126,28 @@ def is_reachable_from(volume: PersistentVolume, labels: Labels) -> bool:
     return any(node_term_matches(term, "", labels) for term in affinity.required.nodeSelectorTerms)
 
 
+# --- volumes of CSI drivers
+
+
+def attachment_name(handle: str, driver: str, node: str) -> str:
+    """Return the name of the VolumeAttachment of a volume to a node."""
+    return f"csi-{hashlib.sha256((handle + driver + node).encode()).hexdigest()}"
+
+
+def volume_in_use(driver: str, handle: str) -> str:
+    """Return the name of a volume in the status of its node."""
+    return f"kubernetes.io/csi/{driver}^{handle}"
+
+
 # --- what the deletion of a claim means for its data
 
 
-def is_replaced(provisioner: str) -> bool:
+def is_replaced(provisioner: str, drivers: Collection[str] = ()) -> bool:
     """Return whether podtui creates directories in place of a provisioner's volumes: no program on
-    this machine can provide them. The in-tree provisioners of Kubernetes are removed, and no CSI
-    volume is mounted."""
+    this machine can provide them. The in-tree provisioners of Kubernetes are removed. ``drivers``
+    are the CSI drivers that are installed: they provide their volumes themselves."""
+    if provisioner in drivers:
+        return False
     if provisioner.startswith("kubernetes.io/"):
         return provisioner != NO_PROVISIONER
     return "csi" in provisioner or provisioner in _OF_OTHER_CLUSTERS

@@ -14,7 +14,7 @@ from podtui.api.networking import Ingress, IngressClass, IPAddress, NetworkPolic
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
-from podtui.api.storage import StorageClass
+from podtui.api.storage import CSIDriver, CSINode, StorageClass, VolumeAttachment
 from podtui.api.v1 import (
     ConfigMap,
     Endpoints,
@@ -72,6 +72,9 @@ Object = (
     | RoleBinding
     | PriorityClass
     | StorageClass
+    | CSIDriver
+    | CSINode
+    | VolumeAttachment
     | Manifest
     | Timeline
 )

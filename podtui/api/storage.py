@@ -6,7 +6,57 @@ are frozen and their lists are tuples: change one with ``msgspec.structs.replace
 
 from __future__ import annotations
 
-from podtui.api.v1 import ObjectMeta, Struct
+from msgspec import field
+
+from podtui.api.v1 import ObjectMeta, PersistentVolumeSpec, Struct, Time
+
+
+class TokenRequest(Struct, frozen=True, kw_only=True):
+    audience: str
+    expirationSeconds: int | None = None
+
+
+class CSIDriverSpec(Struct, frozen=True, kw_only=True):
+    attachRequired: bool | None = None
+    fsGroupPolicy: str = ""
+    nodeAllocatableUpdatePeriodSeconds: int | None = None
+    podInfoOnMount: bool | None = None
+    preventPodSchedulingIfMissing: bool | None = None
+    requiresRepublish: bool | None = None
+    seLinuxMount: bool | None = None
+    serviceAccountTokenInSecrets: bool | None = None
+    storageCapacity: bool | None = None
+    tokenRequests: tuple[TokenRequest, ...] = ()
+    volumeLifecycleModes: tuple[str, ...] = ()
+
+
+class CSIDriver(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec
+
+
+class VolumeNodeResources(Struct, frozen=True, kw_only=True):
+    count: int | None = None
+
+
+class CSINodeDriver(Struct, frozen=True, kw_only=True):
+    allocatable: VolumeNodeResources | None = None
+    name: str
+    nodeID: str
+    topologyKeys: tuple[str, ...] = ()
+
+
+class CSINodeSpec(Struct, frozen=True, kw_only=True):
+    drivers: tuple[CSINodeDriver, ...]
+
+
+class CSINode(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSINodeSpec
 
 
 class TopologySelectorLabelRequirement(Struct, frozen=True, kw_only=True):
@@ -29,3 +79,35 @@ class StorageClass(Struct, frozen=True, kw_only=True):
     provisioner: str
     reclaimPolicy: str = ""
     volumeBindingMode: str = ""
+
+
+class VolumeAttachmentSource(Struct, frozen=True, kw_only=True):
+    inlineVolumeSpec: PersistentVolumeSpec | None = None
+    persistentVolumeName: str = ""
+
+
+class VolumeAttachmentSpec(Struct, frozen=True, kw_only=True):
+    attacher: str
+    nodeName: str
+    source: VolumeAttachmentSource
+
+
+class VolumeError(Struct, frozen=True, kw_only=True):
+    errorCode: int | None = None
+    message: str = ""
+    time: Time | None = None
+
+
+class VolumeAttachmentStatus(Struct, frozen=True, kw_only=True):
+    attachError: VolumeError | None = None
+    attached: bool = field(default_factory=bool)
+    attachmentMetadata: dict[str, str] = {}
+    detachError: VolumeError | None = None
+
+
+class VolumeAttachment(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec
+    status: VolumeAttachmentStatus = field(default_factory=VolumeAttachmentStatus)

@@ -23,7 +23,7 @@ from podtui.api.objects import Object, T
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
-from podtui.api.storage import StorageClass
+from podtui.api.storage import CSIDriver, CSINode, StorageClass, VolumeAttachment
 from podtui.api.v1 import (
     ConfigMap,
     Endpoints,
@@ -175,6 +175,9 @@ _KINDS: Final[Mapping[type[Object], ObjectKind]] = {
         (RoleBinding, "rbac.authorization.k8s.io/v1", "rolebindings", True),
         (PriorityClass, "scheduling.k8s.io/v1", "priorityclasses", False),
         (StorageClass, "storage.k8s.io/v1", "storageclasses", False),
+        (CSIDriver, "storage.k8s.io/v1", "csidrivers", False),
+        (CSINode, "storage.k8s.io/v1", "csinodes", False),
+        (VolumeAttachment, "storage.k8s.io/v1", "volumeattachments", False),
         (Manifest, GROUP_VERSION, "manifests", False),
         (Timeline, GROUP_VERSION, "timelines", True),
     )

@@ -12,6 +12,7 @@ from podtui.client.api_client import ApiClient
 from podtui.client.cache import Cache
 from podtui.client.protocol import Follower
 from podtui.clock import Clock
+from podtui.controllers.attachments import AttachmentController
 from podtui.controllers.autoscaling import Autoscaler
 from podtui.controllers.client import ControllerClient
 from podtui.controllers.cron_jobs import CronJobController
@@ -80,6 +81,7 @@ def _controllers(
         ClaimProtection(tools),
         VolumeProtection(tools),
         EphemeralVolumes(tools),
+        AttachmentController(cache, writer, events),
         ReplicaSetController(ReplicaSet, "replicaset-controller", cache, writer, events, clock),
         ReplicaSetController(
             ReplicationController, "replication-controller", cache, writer, events, clock

@@ -12,7 +12,7 @@ scheduler, such as a static pod, chooses its own node.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -181,8 +181,10 @@ def decide_claim(
     classes: Mapping[str, StorageClass],
     default_class: str,
     pods: Iterable[Pod],
+    drivers: Collection[str] = (),
 ) -> ClaimAction:
-    """``volumes`` and ``classes`` by name; ``pods`` are those that use the claim."""
+    """``volumes`` and ``classes`` by name; ``pods`` are those that use the claim, ``drivers`` the
+    CSI drivers that provide their volumes themselves."""
     if BIND_COMPLETED in claim.metadata.annotations:
         return _decide_bound(claim, volumes)
     if claim.spec.volumeName:
@@ -208,7 +210,7 @@ def decide_claim(
         return Wait(Note("Normal", "FailedBinding", why))
     if storage_class is None:
         return Wait(_failed(f'storageclass.storage.k8s.io "{name}" not found'))
-    return _provision(claim, storage_class, node if late else "")
+    return _provision(claim, storage_class, node if late else "", drivers)
 
 
 def _waiting_for(pods: Iterable[Pod]) -> Note:
@@ -224,11 +226,13 @@ def _failed(why: str) -> Note:
     return Note("Warning", "ProvisioningFailed", why)
 
 
-def _provision(claim: PersistentVolumeClaim, storage_class: StorageClass, node: str) -> ClaimAction:
+def _provision(
+    claim: PersistentVolumeClaim, storage_class: StorageClass, node: str, drivers: Collection[str]
+) -> ClaimAction:
     provisioner, name = storage_class.provisioner, storage_class.metadata.name
     if provisioner == NO_PROVISIONER:
         return Wait(_failed(f"no volume plugin matched name: {provisioner}"))
-    replaced = is_replaced(provisioner)
+    replaced = is_replaced(provisioner, drivers)
     if provisioner != PROVISIONER and not replaced:
         why = (
             f"Waiting for a volume to be created either by the external provisioner '{provisioner}'"

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from msgspec import structs
 
 from podtui.api.claims import claim_names, ephemeral_claim_name, reserved
-from podtui.api.storage import StorageClass
+from podtui.api.storage import CSIDriver, CSINode, StorageClass
 from podtui.api.times import rfc3339
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from podtui.client.cache import Cache, Key, Kind, controller_of
@@ -105,6 +105,8 @@ class ClaimBinder:
             PersistentVolume: self._of_volume,
             Pod: claim_keys,
             StorageClass: self._pending,
+            CSIDriver: self._pending,
+            CSINode: self._pending,
         }
 
     def _of_volume(self, volume: PersistentVolume) -> Iterable[Key]:
@@ -116,7 +118,7 @@ class ClaimBinder:
             if named or (ref is None and not claim.spec.volumeName):
                 yield (claim.metadata.namespace, claim.metadata.name)
 
-    def _pending(self, _: StorageClass) -> Iterable[Key]:
+    def _pending(self, _: StorageClass | CSIDriver | CSINode) -> Iterable[Key]:
         for claim in self._cache.list(PersistentVolumeClaim):
             if not claim.spec.volumeName:
                 yield (claim.metadata.namespace, claim.metadata.name)
@@ -132,6 +134,7 @@ class ClaimBinder:
             classes,
             _default_class(classes.values()),
             self._tools.pods_of(claim),
+            drivers=self._drivers(),
         )
         match action:
             case binding.Wait(note):
@@ -161,6 +164,14 @@ class ClaimBinder:
                     await self._write(changed)
                     self._tools.record(claim, note)
         return None
+
+    def _drivers(self) -> frozenset[str]:
+        """Return the CSI drivers that are installed, or have registered on a node."""
+        installed = {item.metadata.name for item in self._cache.list(CSIDriver)}
+        nodes = self._cache.list(CSINode)
+        return frozenset(
+            installed | {driver.name for node in nodes for driver in node.spec.drivers}
+        )
 
     async def _write(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         return await self._writer.update(PersistentVolumeClaim, claim)

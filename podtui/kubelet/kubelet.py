@@ -35,6 +35,7 @@ from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node_care import NodeCare
 from podtui.kubelet.pleg.pleg import Engine, Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.plugins.csi_drivers import CSI_PLUGIN_TYPE, CsiDrivers
 from podtui.kubelet.plugins.device_plugins import DevicePlugins
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
@@ -63,6 +64,7 @@ from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.tasks import Parts
 from podtui.kubelet.types import ProbeResult, WorkerState
 from podtui.kubelet.volumes.claims import Claims
+from podtui.kubelet.volumes.csi_mounter import COLLECT_PERIOD, CsiMounter
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.tokens import PodTokens
 from podtui.kubelet.volumes.volume_manager import VolumeManager
@@ -140,6 +142,7 @@ class Kubelet:
             on_resources=self._on_resources_changed,
             devices=lambda: self._managers.devices.resources(),
             reset_devices=lambda: self._managers.without_checkpoint,
+            volumes_in_use=lambda: () if self._csi is None else self._csi.in_use(),
         )
         self._statuses = StatusManager(
             ports.pods, clock, config.node_name, lambda: self._node.uid, self._may_run
@@ -240,6 +243,21 @@ class Kubelet:
             config=config,
         )
         logs = LogFiles(config.root_dir, local=self._engine_is_here)
+        self._csi_drivers: CsiDrivers | None = None
+        self._csi: CsiMounter | None = None
+        if config.plugin_dir and ports.storage is not None:
+            self._csi_drivers = CsiDrivers(ports.node, ports.storage, clock)
+            self._csi = CsiMounter(
+                root=Path(config.plugin_dir),
+                node_name=config.node_name,
+                drivers=self._csi_drivers,
+                storage=ports.storage,
+                documents=ports.documents,
+                tokens=ports.tokens,
+                clock=clock,
+                unusable=self._mounts_problem,
+                on_use=self._node.refresh_soon,
+            )
         volumes = VolumeManager(
             runtime,
             documents,
@@ -247,6 +265,7 @@ class Kubelet:
             self._events,
             clock,
             strict=config.strict,
+            csi=self._csi,
         )
         self._resolvers = Resolvers(
             config,
@@ -453,21 +472,55 @@ class Kubelet:
                 **({} if self._care is None else self._care.tasks()),
             }
             if self._config.plugin_dir:
-                tasks["device plugins"] = self._run_device_plugins
+                tasks["device plugins"] = self._run_plugins
+            if self._csi_drivers is not None and self._csi is not None:
+                tasks["CSI drivers"] = self._csi_drivers.run
+                tasks["CSI volumes"] = partial(self._collect_csi_volumes, self._csi)
             if self._tokens is not None:
                 tasks["service accounts"] = partial(self._follow_accounts, self._tokens)
             for name, task in tasks.items():
                 group.create_task(self._parts.keep_running(name, task), name=name)
 
-    async def _run_device_plugins(self) -> None:
-        """Serve device plugins. Their devices are those of this machine, so that an engine on
+    async def _run_plugins(self) -> None:
+        """Serve plugins. Their devices and mounts are those of this machine, so that an engine on
         another one cannot use them."""
         await self._link.wait_ready()
         if not (self._engine_is_here() or self._config.simulated):
             _LOG.info("device plugins are not served: the engine runs on another machine")
             await asyncio.Event().wait()
         directory = Path(self._config.plugin_dir)
-        await DevicePlugins(directory, self._managers.devices, self._clock).run()
+        others = {} if self._csi_drivers is None else {CSI_PLUGIN_TYPE: self._csi_drivers}
+        await DevicePlugins(directory, self._managers.devices, self._clock, others).run()
+
+    def _mounts_problem(self) -> str:
+        """Return why the engine cannot see mounts of this machine; empty if it can."""
+        info = self._link.info
+        if self._config.simulated or info is None:
+            return ""
+        if not info.local:
+            return "CSI volumes need an engine on this machine: the engine runs on another one"
+        if info.rootless:
+            return (
+                "CSI volumes need an engine that sees the mounts of this machine: the engine is"
+                " rootless"
+            )
+        return ""
+
+    async def _collect_csi_volumes(self, csi: CsiMounter) -> None:
+        """Unmount the volumes of pods that have ended, forever."""
+
+        def is_used(uid: str) -> bool:
+            state = self._workers.state(uid)
+            if state is None:
+                return uid in self._manager
+            return state is not WorkerState.FINISHED
+
+        await csi.load()
+        while True:
+            await self._clock.sleep(COLLECT_PERIOD)
+            await self._link.wait_ready()
+            if self._sources.ready:
+                await csi.collect(is_used)
 
     async def _follow_documents(self, kind: DocumentKind) -> None:
         """Wake the pods that refer to a document that changes."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from podtui.api.storage import CSIDriver, CSINode, VolumeAttachment
 from podtui.api.v1 import (
     ConfigMap,
     Event,
@@ -111,6 +112,22 @@ class ClaimSource(Protocol):
         ...
 
 
+class StorageClient(Protocol):
+    """The objects by which the kubelet and CSI drivers work together."""
+
+    async def driver(self, name: str) -> CSIDriver | None: ...
+
+    async def attachment(self, name: str) -> VolumeAttachment | None: ...
+
+    async def node(self) -> CSINode | None:
+        """Return the drivers of this node."""
+        ...
+
+    async def set_node(self, change: Callable[[CSINode | None], CSINode]) -> None:
+        """Create the drivers of this node, or replace them by what ``change`` makes of them."""
+        ...
+
+
 class ServiceSource(Protocol):
     async def of(self, pod: Pod) -> tuple[Service, ...]:
         """Return the Services that variables of the pod's containers may name: the API's and those
@@ -170,9 +187,9 @@ class PodNetwork(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
-    cannot be set up; without ``claims``, those of claims; without ``services``, containers have no
-    variables of Services. Without ``network``, leading pods to Services is the task of others, such
-    as kube-proxy."""
+    cannot be set up; without ``claims``, those of claims; without ``storage``, those of CSI
+    drivers; without ``services``, containers have no variables of Services. Without ``network``,
+    leading pods to Services is the task of others, such as kube-proxy."""
 
     pods: PodClient
     events: EventSink
@@ -181,5 +198,6 @@ class Ports:
     runtime_classes: RuntimeClasses
     tokens: ServiceAccountTokens | None = None
     claims: ClaimSource | None = None
+    storage: StorageClient | None = None
     network: PodNetwork | None = None
     services: ServiceSource | None = None

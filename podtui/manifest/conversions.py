@@ -16,7 +16,7 @@ from podtui.manifest.kinds import current_version
 
 _SAME: Final = frozenset(
     """CronJob NetworkPolicy Role RoleBinding ClusterRole ClusterRoleBinding IngressClass
-    StorageClass Lease RuntimeClass PriorityClass""".split()
+    StorageClass CSIDriver Lease RuntimeClass PriorityClass""".split()
 )
 """Kinds whose fields are the same in today's version."""
 _WITH_SELECTOR: Final = frozenset({"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"})

@@ -11,6 +11,7 @@ from podtui.manifest.strategies import (
     autoscaling,
     batch,
     config,
+    csi,
     discovery,
     namespaces,
     networking,
@@ -85,7 +86,10 @@ KINDS: Final = {
         Kind(_RBAC, rbac.ROLES),
         Kind(_RBAC, rbac.ROLE_BINDINGS),
         Kind("scheduling.k8s.io/v1", scheduling.PRIORITY_CLASSES, namespaced=False),
+        Kind("storage.k8s.io/v1", csi.CSI_DRIVERS, namespaced=False),
+        Kind("storage.k8s.io/v1", csi.CSI_NODES, namespaced=False),
         Kind("storage.k8s.io/v1", volumes.STORAGE_CLASSES, namespaced=False),
+        Kind("storage.k8s.io/v1", csi.VOLUME_ATTACHMENTS, namespaced=False),
     )
 }
 """By name; no two groups have a kind of the same name."""
@@ -116,7 +120,10 @@ FORMER_VERSIONS: Final[dict[str, frozenset[str]]] = {
         {"autoscaling/v1", "autoscaling/v2beta1", "autoscaling/v2beta2"}
     ),
     "PriorityClass": frozenset({"scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1"}),
-    "StorageClass": frozenset({"storage.k8s.io/v1beta1"}),
+    **dict.fromkeys(
+        ("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment"),
+        frozenset({"storage.k8s.io/v1beta1"}),
+    ),
     "EndpointSlice": frozenset({"discovery.k8s.io/v1beta1"}),
     "RuntimeClass": frozenset({"node.k8s.io/v1beta1", "node.k8s.io/v1alpha1"}),
     "Lease": frozenset({"coordination.k8s.io/v1beta1"}),

@@ -17,7 +17,7 @@ from podtui.api.objects import Object
 from podtui.api.policy import PodDisruptionBudget
 from podtui.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podtui.api.scheduling import PriorityClass
-from podtui.api.storage import StorageClass
+from podtui.api.storage import CSIDriver, CSINode, StorageClass, VolumeAttachment
 from podtui.api.v1 import (
     ConfigMap,
     Endpoints,
@@ -75,6 +75,9 @@ Resource = Literal[
     "rolebindings",
     "priorityclasses",
     "storageclasses",
+    "csidrivers",
+    "csinodes",
+    "volumeattachments",
     "manifests",
     "timelines",
 ]
@@ -135,6 +138,9 @@ RESOURCES: Final[Mapping[Resource, Retention]] = {
     "rolebindings": Retention(type=RoleBinding),
     "priorityclasses": Retention(type=PriorityClass),
     "storageclasses": Retention(type=StorageClass),
+    "csidrivers": Retention(type=CSIDriver),
+    "csinodes": Retention(type=CSINode),
+    "volumeattachments": Retention(type=VolumeAttachment),
     "manifests": Retention(type=Manifest),
     # Low, because each change contains the whole timeline.
     "timelines": Retention(type=Timeline, history=256, durable=False),

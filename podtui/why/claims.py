@@ -14,7 +14,7 @@ from podtui.api.claims import (
 )
 from podtui.api.health import Health
 from podtui.api.selectors import labels_match
-from podtui.api.storage import StorageClass
+from podtui.api.storage import CSIDriver, StorageClass
 from podtui.api.v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from podtui.why.amounts import plain, quantity
 from podtui.why.inventory import Inventory, object_name
@@ -212,7 +212,8 @@ def _of_class(
             misfits,
             advice="Create a PersistentVolume that fits.",
         )  # fmt: skip
-    is_ours = provisioner == _DIRECTORIES or is_replaced(provisioner)
+    drivers = {driver.metadata.name for driver in inventory.list(CSIDriver)}
+    is_ours = provisioner == _DIRECTORIES or is_replaced(provisioner, drivers)
     if inventory.in_cluster or not is_ours:
         here = "" if inventory.in_cluster else " podtui provides podtui.dev/directory only."
         return _waits(

@@ -85,6 +85,13 @@ class EngineWorld:
         self._pods.update({pod.metadata.uid: with_seen(pod, seen) for pod in result.pods})
         self._changed.set()
 
+    def remove(self, name: str) -> None:
+        """Remove the manifest of a pod."""
+        full = f"{name}-{NODE}"
+        pods = self._pods.items()
+        self._pods = {uid: pod for uid, pod in pods if pod.metadata.name != full}
+        self._changed.set()
+
     # --- observation
 
     async def until(self, condition: Callable[[PodStatus], bool], name: str) -> PodStatus:

@@ -66,7 +66,7 @@ class NodeManager:
     Both keep the node from being ready. ``on_resources`` is called when the node's resources may
     have changed. ``host`` is None if no machine may be inspected. ``devices`` returns the extended
     resources of device plugins, and ``reset_devices`` whether recorded ones are those of an earlier
-    machine.
+    machine. ``volumes_in_use`` returns the names of volumes that must stay attached.
     """
 
     def __init__(
@@ -84,7 +84,9 @@ class NodeManager:
         on_resources: Callable[[], None],
         devices: Callable[[], NodeResources] = NodeResources,
         reset_devices: Callable[[], bool] = lambda: False,
+        volumes_in_use: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
+        self._volumes_in_use = volumes_in_use
         self._runtime = runtime
         self._nodes = nodes
         self._events = events
@@ -425,6 +427,7 @@ class NodeManager:
             ),
             features=tuple(name for name in _DECLARED if self._config.gate(name, True)),
             endpoint_port=self._config.endpoint_port,
+            volumes_in_use=self._volumes_in_use(),
         )
 
     def _annotations(self) -> dict[str, str]:
@@ -447,7 +450,13 @@ class NodeManager:
 
     async def _put(self, status: NodeStatus) -> None:
         def renewed(node: Node) -> Node:
-            return structs.replace(node, metadata=self._with_metadata(node.metadata), status=status)
+            # The controller that attaches volumes writes them.
+            attached = node.status.volumesAttached
+            return structs.replace(
+                node,
+                metadata=self._with_metadata(node.metadata),
+                status=structs.replace(status, volumesAttached=attached),
+            )
 
         try:
             self._node = await self._nodes.update(renewed)

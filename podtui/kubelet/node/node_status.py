@@ -234,12 +234,14 @@ def node_status(
     machine: Machine | None = None,
     features: Sequence[str] = (),
     endpoint_port: int = 0,
+    volumes_in_use: Sequence[str] = (),
 ) -> NodeStatus:
     """Build the node's status: addresses, capacity, conditions in the kubelet's order, images.
 
     ``engine`` is None until an engine first answered. ``lastTransitionTime`` changes only when a
     condition's status does. ``features`` are those that a scheduler may require of a node.
     ``endpoint_port`` is the port of the kubelet's endpoints, 0 if no port serves them.
+    ``volumes_in_use`` are those that must stay attached.
     """
     ids = machine or Machine()
     health = health or NodeHealth()
@@ -269,6 +271,7 @@ def node_status(
         images=_images(images),
         nodeInfo=info,
         runtimeHandlers=() if engine is None else _runtime_handlers(engine),
+        volumesInUse=tuple(volumes_in_use),
     )
 
 

@@ -11,15 +11,16 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.kubelet_metrics import DEVICE_REGISTRATIONS
-from podtui.kubelet.plugins.plugin_registry import PluginRegistry, list_sockets
+from podtui.kubelet.plugins.plugin_registry import PluginHandler, PluginRegistry, list_sockets
 from podtui.kubelet.resource_managers.device_api import VERSION, Empty, RegisterRequest
 from podtui.kubelet.resource_managers.device_checkpoint import DEVICE_PLUGINS
 from podtui.kubelet.resource_managers.device_manager import DeviceError, DeviceManager
@@ -39,9 +40,16 @@ _LONGEST_PATH: Final = 107
 
 class DevicePlugins:
     """Implements `PluginHandler`. ``directory`` is that of ``device-plugins`` and
-    ``plugins_registry``."""
+    ``plugins_registry``; ``others`` are handlers of other types of plugins that register there."""
 
-    def __init__(self, directory: Path, devices: DeviceManager, clock: Clock) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        devices: DeviceManager,
+        clock: Clock,
+        others: Mapping[str, PluginHandler] = MappingProxyType({}),
+    ) -> None:
+        self._others = others
         self._directory = directory
         self._devices = devices
         self._clock = clock
@@ -54,9 +62,8 @@ class DevicePlugins:
             listening = await asyncio.to_thread(self._prepare)
         except OSError as error:
             raise PodtuiError(f"device plugins cannot register: {error}") from error
-        registry = PluginRegistry(
-            self._directory / REGISTRY, {DEVICE_PLUGIN_TYPE: self}, self._clock
-        )
+        handlers = {DEVICE_PLUGIN_TYPE: self, **self._others}
+        registry = PluginRegistry(self._directory / REGISTRY, handlers, self._clock)
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group

@@ -24,6 +24,7 @@ class RpcError(PodtuiError):
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"rpc error: code = {code} desc = {text}")
+        self.code = code
 
 
 class Codec(CodecBase):

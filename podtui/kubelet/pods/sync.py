@@ -156,12 +156,15 @@ class Syncer:
         self._records.timelines.began(pod, StepKind.VOLUMES)
         resolved = await self._parts.claims.resolve(pod, started=bool(observed.containers))
         pod = resolved.pod
-        volumes = await self._parts.volumes.set_up(pod, self._node.view(), resolved.failures)
+        volumes = await self._parts.volumes.set_up(
+            pod, self._node.view(), resolved.failures, stopping
+        )
         if not volumes.ready:
             return SyncOutcome(
                 retry_in=self._config.error_backoff if volumes.foreign else None,
                 deadline_in=self._due_in(pod, status),
             )
+        pod = self._parts.volumes.mounted(pod)
         self._records.timelines.ended(pod, StepKind.VOLUMES)
         self._parts.probes.start(pod)
         actions = compute_pod_actions(
@@ -520,6 +523,9 @@ class Syncer:
             self._reporter.ended(pod, decorate=decorate)
         if remove:
             await self._parts.killer.remove_sandboxes(await self._left_over(uid))
+        # Containers that have ended mount nothing. A kubelet waits for this, too.
+        await self._parts.volumes.unmount(uid)
+        if remove:
             await self._engine.runtime.remove_pod_data(uid)
             await self._parts.logs.remove(pod.metadata.namespace, pod.metadata.name, uid)
             self.forget(uid)
@@ -564,8 +570,8 @@ def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     return {container.name: container.id for container in reversed(observed.containers)}
 
 
-_MOUNTED: Final = ("hostPath", "nfs", "persistentVolumeClaim", "ephemeral")
-"""Volumes that the engine's machine mounts, or claims of them."""
+_MOUNTED: Final = ("hostPath", "nfs", "csi", "persistentVolumeClaim", "ephemeral")
+"""Volumes that the engine's machine or a CSI driver mounts, or claims of them."""
 
 
 def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str], ...]:

@@ -1,8 +1,8 @@
 """Replace the claims of a pod by the volumes that they are bound to.
 
-A claim of a `hostPath`, `local` or `nfs` volume becomes such a volume of the pod, so that all later
-steps treat it as one: the check of its type, mounts, subPath. A claim stays resolved while its pod
-runs: neither its deletion nor an edit takes the volume away.
+A claim of a `hostPath`, `local`, `nfs` or `csi` volume becomes such a volume of the pod, so that
+all later steps treat it as one: the check of its type, mounts, subPath. A claim stays resolved
+while its pod runs: neither its deletion nor an edit takes the volume away.
 """
 
 from __future__ import annotations
@@ -15,16 +15,25 @@ from msgspec import structs
 
 from podtui.api.claims import claim_names, ephemeral_claim_name
 from podtui.api.pod_resources import is_static
-from podtui.api.v1 import Container, HostPathVolumeSource, PersistentVolume, Pod, Volume
+from podtui.api.v1 import (
+    Container,
+    HostPathVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+)
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.ports import ClaimSource
+from podtui.kubelet.volumes.csi_volumes import ClaimedCsi
 from podtui.kubelet.volumes.pod_volumes import MountedNfs, used_volumes
 
 QUIET_SECONDS: Final = 5.0
 """A claim of a pod that no scheduler placed is bound after the pod has its node, which takes a
 moment: a shorter wait is no event."""
-Source = HostPathVolumeSource | MountedNfs
+_RESIZE_PENDING: Final = "FileSystemResizePending"
+Source = HostPathVolumeSource | MountedNfs | ClaimedCsi
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
 
@@ -116,10 +125,10 @@ class Claims:
                 f"{where}found PV object {bound.metadata.name} with a pv.Spec.ClaimRef.UID"
                 f' "{shown}" that does not point to claim.UID "{uid}"'
             )
-        return _source(bound)
+        return _source(bound, claim)
 
 
-def _source(volume: PersistentVolume) -> Source:
+def _source(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Source:
     spec = volume.spec
     if spec.volumeMode == "Block":
         raise PodtuiError("podtui does not support block volumes")
@@ -131,8 +140,14 @@ def _source(volume: PersistentVolume) -> Source:
         return MountedNfs(
             server=nfs.server, path=nfs.path, readOnly=nfs.readOnly, options=spec.mountOptions
         )
+    if (csi := spec.csi) is not None:
+        pending = any(
+            condition.type == _RESIZE_PENDING and condition.status == "True"
+            for condition in claim.status.conditions
+        )
+        return ClaimedCsi(driver=csi.driver, volume=volume, resizing=pending)
     raise PodtuiError(
-        f"podtui mounts persistent volumes of the types hostPath, local and nfs only, and"
+        f"podtui mounts persistent volumes of the types hostPath, local, nfs and csi only, and"
         f" {volume.metadata.name} is of another type"
     )
 
@@ -149,9 +164,11 @@ def uses_claim(pod: Pod, key: ClaimKey) -> bool:
     return pod.metadata.namespace == namespace and name in claim_names(pod)
 
 
-def _volume(name: str, source: Source) -> Volume:
+def _volume(name: str, source: Source, *, read_only: bool) -> Volume:
     if isinstance(source, MountedNfs):
         return Volume(name=name, nfs=source)
+    if isinstance(source, ClaimedCsi):
+        return Volume(name=name, csi=structs.replace(source, readOnly=read_only))
     return Volume(name=name, hostPath=source)
 
 
@@ -171,7 +188,9 @@ def _with_sources(pod: Pod, sources: Mapping[str, Source]) -> Pod:
         return structs.replace(container, volumeMounts=mounts)
 
     volumes = tuple(
-        _volume(volume.name, sources[volume.name]) if volume.name in sources else volume
+        _volume(volume.name, sources[volume.name], read_only=volume.name in read_only)
+        if volume.name in sources
+        else volume
         for volume in spec.volumes
     )
     spec = structs.replace(spec, volumes=volumes)

@@ -102,12 +102,14 @@ class VolumePlan:
 
     ``volumes`` are the directories to create, with their files. ``failures`` maps a volume to the
     kubelet's message on why it cannot be set up now. ``checks`` are host paths and shares to check
-    through the engine. ``foreign`` are volumes of types that podtui cannot mount.
+    through the engine. ``csi`` are volumes that CSI drivers publish. ``foreign`` are volumes of
+    types that podtui cannot mount.
     """
 
     volumes: tuple[PodVolume, ...] = ()
     failures: Mapping[str, str]
     checks: tuple[Check, ...] = ()
+    csi: tuple[Volume, ...] = ()
     foreign: tuple[str, ...] = ()
 
 
@@ -117,6 +119,7 @@ def plan_volumes(pod: Pod, values: ValueSources, *, strict: bool = False) -> Vol
     volumes: list[PodVolume] = []
     failures: dict[str, str] = {}
     checks: list[Check] = []
+    csi: list[Volume] = []
     foreign: list[str] = []
     for volume in used_volumes(pod):
         kind = volume_type(volume)
@@ -127,6 +130,8 @@ def plan_volumes(pod: Pod, values: ValueSources, *, strict: bool = False) -> Vol
                 failures[volume.name] = f'the hostPath "{host.path}" is not absolute'
             elif host.type:
                 checks.append(HostPathCheck(volume.name, host.path, host.type))
+        elif volume.csi is not None:
+            csi.append(volume)
         elif kind not in OWN_DIRECTORY:
             foreign.append(volume.name)
         elif kind == "projected" and strict and is_static(pod):
@@ -139,7 +144,11 @@ def plan_volumes(pod: Pod, values: ValueSources, *, strict: bool = False) -> Vol
             except ConfigError as error:
                 failures[volume.name] = str(error)
     return VolumePlan(
-        volumes=tuple(volumes), failures=failures, checks=tuple(checks), foreign=tuple(foreign)
+        volumes=tuple(volumes),
+        failures=failures,
+        checks=tuple(checks),
+        csi=tuple(csi),
+        foreign=tuple(foreign),
     )
 
 

@@ -7,6 +7,7 @@ that is not ready returns, and `next_try` gives the time until the next retry.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from podtui.api.v1 import Pod
+from msgspec import structs
+
+from podtui.api.v1 import HostPathVolumeSource, Pod, Volume
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.backoff import Backoff
@@ -22,6 +25,13 @@ from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.tasks import gather_all
 from podtui.kubelet.types import NodeView
 from podtui.kubelet.value_sources import ValueSources
+from podtui.kubelet.volumes.csi_mounter import (
+    CsiMounter,
+    MountError,
+    NotAttachedYet,
+    Published,
+)
+from podtui.kubelet.volumes.csi_volumes import ClaimedCsi
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import (
     Check,
@@ -37,6 +47,12 @@ from podtui.runtime.protocol import PodVolume, Runtime
 
 FIRST_RETRY: Final = 0.5
 LAST_RETRY: Final = 122.0
+ATTACH_RETRY: Final = 1.0
+ATTACH_QUIET_SECONDS: Final = 5.0
+"""Attaching a volume takes a moment: a shorter wait is no event."""
+REPUBLISH_SECONDS: Final = 60.0
+NO_EXPANSION: Final = 'volume "{}" keeps its size: podtui does not call NodeExpandVolume'
+NO_CSI: Final = "CSI drivers cannot be used: the kubelet has no directory for plugins"
 _NO_PLUGIN: Final = (
     'failed to get Plugin from volumeSpec for volume "{}" err=no volume plugin matched'
 )
@@ -52,6 +68,14 @@ class SetUp:
 
 
 @dataclass(slots=True)
+class _Mounted:
+    """A CSI volume that is published; ``due`` is when its driver is to be asked again."""
+
+    path: str
+    due: float
+
+
+@dataclass(slots=True)
 class _PodState:
     """One pod's volumes after the last setup."""
 
@@ -62,6 +86,9 @@ class _PodState:
         default_factory=dict[str, tuple[str, PodVolume]]
     )
     """The sandbox and content that each volume was last written with."""
+    mounted: dict[str, _Mounted] = field(default_factory=dict[str, _Mounted])
+    attaching: dict[str, float] = field(default_factory=dict[str, float])
+    """Since when a CSI volume is being attached to the node."""
     lacking: set[str] = field(default_factory=set[str])
     """Volumes with a missing source, or with a host path of the wrong type."""
     unwritten: set[str] = field(default_factory=set[str])
@@ -87,7 +114,9 @@ class VolumeManager:
         clock: Clock,
         *,
         strict: bool,
+        csi: CsiMounter | None = None,
     ) -> None:
+        self._csi = csi
         self._runtime = runtime
         self._documents = documents
         self._tokens = tokens
@@ -98,12 +127,16 @@ class VolumeManager:
         self._backoff = Backoff(FIRST_RETRY, LAST_RETRY, reset_after=math.inf)
 
     async def set_up(
-        self, pod: Pod, node: NodeView, lacking: Mapping[str, str] = MappingProxyType({})
+        self,
+        pod: Pod,
+        node: NodeView,
+        lacking: Mapping[str, str] = MappingProxyType({}),
+        stopping: asyncio.Event | None = None,
     ) -> SetUp:
         """Plan all volumes, and run the host path checks that are due. A volume stays set up; if
         its source disappears, it keeps the last content. ``lacking``: the volumes of claims that
-        cannot be used now, with the texts of their events, empty for none. Raises
-        `EngineUnavailable`."""
+        cannot be used now, with the texts of their events, empty for none. If the pod is
+        ``stopping``, calls of CSI drivers end. Raises `EngineUnavailable`."""
         uid = pod.metadata.uid
         state = self._pods.setdefault(uid, _PodState())
         documents = await self._documents.of(pod)
@@ -117,18 +150,20 @@ class VolumeManager:
         state.ready_volumes = {
             name: volume for name, volume in state.ready_volumes.items() if name in plan.failures
         } | {volume.name: volume for volume in plan.volumes}
-        for name in state.lacking - plan.failures.keys() - _names(plan.checks):
+        tried = plan.failures.keys() | _names(plan.checks) | {volume.name for volume in plan.csi}
+        for name in state.lacking - tried:
             self._succeeded(uid, state.lacking, name)
         for name in state.unwritten - state.ready_volumes.keys():
             self._succeeded(uid, state.unwritten, name)
         for name, text in plan.failures.items():
-            self._failed(pod, state.lacking, name, text)
+            self._failed(pod, state.lacking, name, _set_up_failed(name, text))
         due = [
             check
             for check in plan.checks
             if check not in state.checked and self._is_due(uid, check.volume)
         ]
         await gather_all(partial(self._check, pod, state, check) for check in due)
+        await self._mount_all(pod, state, plan.csi, stopping or asyncio.Event())
         missing = _missing(pod, plan, state)
         if plan.foreign:
             self._report_foreign(pod, plan.foreign, missing, lacking)
@@ -138,13 +173,38 @@ class VolumeManager:
         """Return the directories that the pod's sandbox needs, as of the last `set_up`."""
         return tuple(self._pods[uid].ready_volumes.values())
 
+    def mounted(self, pod: Pod) -> Pod:
+        """Return the pod with its CSI volumes as directories of the engine's machine."""
+        state = self._pods[pod.metadata.uid]
+        volumes = tuple(
+            Volume(name=volume.name, hostPath=HostPathVolumeSource(path=mounted.path))
+            if (mounted := state.mounted.get(volume.name)) is not None
+            else volume
+            for volume in pod.spec.volumes
+        )
+        if volumes == pod.spec.volumes:
+            return pod
+        return structs.replace(pod, spec=structs.replace(pod.spec, volumes=volumes))
+
+    async def unmount(self, uid: str) -> None:
+        """Unpublish the CSI volumes of a pod that has stopped. Raises
+        `podtui.kubelet.plugins.csi_api.CsiError`."""
+        if self._csi is not None:
+            await self._csi.unmount(uid)
+            state = self._pods.get(uid)
+            if state is not None:
+                state.mounted.clear()
+
     def next_try(self, uid: str) -> float | None:
-        """Return the seconds until a failed volume is retried; None if no volume failed."""
+        """Return the seconds until a volume is tried again; None if there is none."""
         state = self._pods.get(uid)
-        if state is None or not state.failing:
+        if state is None:
             return None
         now = self._clock.monotonic()
-        return min(self._backoff.remaining((uid, name), now) for name in state.failing)
+        waits = [self._backoff.remaining((uid, name), now) for name in state.failing]
+        waits += [ATTACH_RETRY for _ in state.attaching]
+        waits += [max(0.0, item.due - now) for item in state.mounted.values()]
+        return min((wait for wait in waits if wait < math.inf), default=None)
 
     def sandbox_created(self, uid: str, sandbox_id: str) -> None:
         """Note that the pod's first sandbox was created with the files of the last `set_up`."""
@@ -170,7 +230,7 @@ class VolumeManager:
         except EngineUnavailable:
             raise
         except EngineError as error:
-            self._failed(pod, state.unwritten, name, str(error))
+            self._failed(pod, state.unwritten, name, _set_up_failed(name, str(error)))
         else:
             state.written[name] = (sandbox_id, volume)
             self._succeeded(uid, state.unwritten, name)
@@ -182,6 +242,64 @@ class VolumeManager:
         for name in () if state is None else state.failing:
             self._backoff.forget((uid, name))
 
+    # --- CSI volumes
+
+    async def _mount_all(
+        self, pod: Pod, state: _PodState, volumes: Iterable[Volume], stopping: asyncio.Event
+    ) -> None:
+        """Mount those that are due, unless the pod is to stop."""
+        now = self._clock.monotonic()
+        due = [
+            volume
+            for volume in volumes
+            if self._is_due(pod.metadata.uid, volume.name)
+            and (volume.name not in state.mounted or state.mounted[volume.name].due <= now)
+        ]
+        if not due or stopping.is_set():
+            return
+
+        async def mount() -> None:
+            async with asyncio.TaskGroup() as group:
+                for volume in due:
+                    group.create_task(self._mount(pod, state, volume))
+
+        async with asyncio.TaskGroup() as group:
+            mounts = group.create_task(mount(), name="mount CSI volumes")
+            stop = group.create_task(stopping.wait(), name="wait for the pod's end")
+            await asyncio.wait((mounts, stop), return_when=asyncio.FIRST_COMPLETED)
+            mounts.cancel()
+            stop.cancel()
+
+    async def _mount(self, pod: Pod, state: _PodState, volume: Volume) -> None:
+        uid, name = pod.metadata.uid, volume.name
+        again = name in state.mounted
+        try:
+            if self._csi is None:
+                raise MountError("MountVolume.SetUp", name, NO_CSI)
+            published = await self._csi.mount(pod, volume, again=again)
+        except NotAttachedYet as error:
+            now = self._clock.monotonic()
+            since = state.attaching.setdefault(name, now)
+            if now - since >= ATTACH_QUIET_SECONDS and name not in state.lacking:
+                state.lacking.add(name)
+                self._events.pod(pod, WARNING, "FailedMount", str(error))
+        except MountError as error:
+            state.attaching.pop(name, None)
+            self._failed(pod, state.lacking, name, str(error))
+            if again:
+                state.mounted[name].due = self._clock.monotonic() + REPUBLISH_SECONDS
+        else:
+            state.attaching.pop(name, None)
+            state.mounted[name] = _Mounted(published.path, self._due_again(published))
+            self._succeeded(uid, state.lacking, name)
+            if not again and isinstance(volume.csi, ClaimedCsi) and volume.csi.resizing:
+                self._events.pod(pod, WARNING, "VolumeResizeFailed", NO_EXPANSION.format(name))
+
+    def _due_again(self, published: Published) -> float:
+        return self._clock.monotonic() + REPUBLISH_SECONDS if published.again else math.inf
+
+    # --- other volumes
+
     async def _check(self, pod: Pod, state: _PodState, check: Check) -> None:
         try:
             problem = await self._problem(check)
@@ -190,7 +308,7 @@ class VolumeManager:
         except EngineError as error:
             problem = str(error)
         if problem:
-            self._failed(pod, state.lacking, check.volume, problem)
+            self._failed(pod, state.lacking, check.volume, _set_up_failed(check.volume, problem))
         else:
             state.checked.add(check)
             self._succeeded(pod.metadata.uid, state.lacking, check.volume)
@@ -208,7 +326,7 @@ class VolumeManager:
     def _is_due(self, uid: str, name: str) -> bool:
         return self._backoff.remaining((uid, name), self._clock.monotonic()) <= 0
 
-    def _failed(self, pod: Pod, failing: set[str], name: str, text: str) -> None:
+    def _failed(self, pod: Pod, failing: set[str], name: str, message: str) -> None:
         """Record a failure once per retry. Checks without cost run in each sync, so a failure
         before the retry is due is ignored."""
         uid = pod.metadata.uid
@@ -216,7 +334,6 @@ class VolumeManager:
             return
         failing.add(name)
         self._backoff.next((uid, name), self._clock.monotonic())
-        message = f'MountVolume.SetUp failed for volume "{name}" : {text}'
         self._events.pod(pod, WARNING, "FailedMount", message)
 
     def _succeeded(self, uid: str, failing: set[str], name: str) -> None:
@@ -238,6 +355,10 @@ class VolumeManager:
         self._events.pod(pod, WARNING, "FailedMount", text)
 
 
+def _set_up_failed(name: str, why: str) -> str:
+    return f'MountVolume.SetUp failed for volume "{name}" : {why}'
+
+
 def _names(checks: Iterable[Check]) -> set[str]:
     return {check.volume for check in checks}
 
@@ -246,5 +367,6 @@ def _missing(pod: Pod, plan: VolumePlan, state: _PodState) -> list[str]:
     """Return the sorted names of the mounted volumes that were never set up."""
     unchecked = {check.volume for check in plan.checks if check not in state.checked}
     not_ready = (plan.failures.keys() | set(plan.foreign)) - state.ready_volumes.keys()
+    unmounted = {volume.name for volume in plan.csi} - state.mounted.keys()
     used = {volume.name for volume in used_volumes(pod)}
-    return sorted(used & (unchecked | not_ready))
+    return sorted(used & (unchecked | not_ready | unmounted))

@@ -150,15 +150,17 @@ def image(source: ImageVolumeSource, path: str) -> Errors:
     yield from pull_policy(source.pullPolicy, f"{path}.pullPolicy")
 
 
+def csi_driver_name(name: str, path: str) -> Errors:
+    if not name:
+        yield required(path)
+        return
+    if formats.size(name) > 63:
+        yield too_long(path, 63)
+    yield from invalid_each(path, name, formats.dns_subdomain(name.lower()))
+
+
 def csi(source: CSIVolumeSource, path: str) -> Errors:
-    here = f"{path}.driver"
-    if not source.driver:
-        yield required(here)
-    else:
-        if formats.size(source.driver) > 63:
-            yield too_long(here, 63)
-        problems = formats.dns_subdomain(source.driver.lower())
-        yield from invalid_each(here, source.driver, problems)
+    yield from csi_driver_name(source.driver, f"{path}.driver")
     secret_ref = source.nodePublishSecretRef
     if secret_ref is not None:
         at = f"{path}.nodePublishSecretRef.name"

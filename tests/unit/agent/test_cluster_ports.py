@@ -30,6 +30,7 @@ from podtui.api.names import (
     NODE_REFUSED,
     STATIC_POD_PATH,
 )
+from podtui.api.storage import CSINodeDriver
 from podtui.api.v1 import (
     ConfigMap,
     ConfigMapEnvSource,
@@ -49,6 +50,7 @@ from podtui.client.connection import HttpConnection
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError, NotFound, PodtuiError
+from podtui.kubelet.plugins.csi_drivers import csi_node, installed
 from podtui.kubelet.ports import PodChanges, Ports
 from podtui.server.auth.attributes import parse_attributes
 from podtui.store import Store, open_store
@@ -579,6 +581,21 @@ async def test_a_claim_that_is_not_bound_is_read_again(
     assert await claims.claim("default", "data") is None
     async with aclosing(claims.changes()) as keys, asyncio.timeout(20):  # type: ignore[type-var]
         assert await anext(keys) == ("default", "data")
+
+
+async def test_the_drivers_of_the_node_are_written_to_the_cluster(world: World) -> None:
+    storage = world.ports.storage
+    assert storage is not None
+    assert await storage.driver("d") is None
+    assert await storage.attachment("a") is None
+    node = Node(metadata=ObjectMeta(name="n1", uid="u"))
+    await storage.set_node(lambda item: csi_node(item, node))
+    driver = CSINodeDriver(name="d", nodeID="x")
+    await storage.set_node(lambda item: installed(csi_node(item, node), driver))
+    item = await storage.node()
+    assert item is not None
+    assert item.spec.drivers == (driver,)
+    assert [owner.uid for owner in item.metadata.ownerReferences] == ["u"]
 
 
 @pytest.mark.parametrize(

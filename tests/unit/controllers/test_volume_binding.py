@@ -83,6 +83,7 @@ def decide(
     classes: tuple[StorageClass, ...] = (),
     default: str = "",
     pods: tuple[Pod, ...] = (),
+    drivers: tuple[str, ...] = (),
 ) -> binding.ClaimAction:
     return binding.decide_claim(
         item,
@@ -90,6 +91,7 @@ def decide(
         {each.metadata.name: each for each in classes},
         default,
         pods,
+        drivers,
     )
 
 
@@ -160,6 +162,13 @@ def test_a_directory_replaces_a_volume_that_cannot_exist_on_this_machine(provisi
     assert action.note is not None
     assert (action.note.type, action.note.reason) == ("Warning", "ProvisionerReplaced")
     assert provisioner in action.note.message
+
+
+def test_a_csi_driver_that_is_installed_provides_its_volumes() -> None:
+    name = "pd.csi.storage.gke.io"
+    other = storage_class(provisioner=name)
+    item = claim(storageClassName="c")
+    assert isinstance(decide(item, classes=(other,), drivers=(name,)), AskProvisioner)
 
 
 def test_a_default_class_that_comes_later() -> None:

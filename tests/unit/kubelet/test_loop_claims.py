@@ -137,7 +137,7 @@ async def test_a_volume_of_another_type_is_named(world: World) -> None:
     await store(world, claim(), volume(fc={"targetWWNs": ["w"], "lun": 0}))
     await world.create(user())
     await world.sleep(30)
-    assert "of the types hostPath, local and nfs only" in (await failures(world))[0]
+    assert "of the types hostPath, local, nfs and csi only" in (await failures(world))[0]
     assert mounts(world) == []
 
 

@@ -411,8 +411,8 @@ async def test_the_registry_registers_plugins_by_their_sockets(directory: Path) 
     ("changes", "error"),
     [
         (
-            {"kind": "CSIPlugin"},
-            "RegisterPlugin error -- no handler registered for plugin type: CSIPlugin at socket ",
+            {"kind": "DRAPlugin"},
+            "RegisterPlugin error -- no handler registered for plugin type: DRAPlugin at socket ",
         ),
         (
             {"versions": ("v1", "v2")},

@@ -251,12 +251,21 @@ FOREIGN = {
 }
 API_ONLY = {
     "azureFile": {"secretName": "s", "shareName": "x"},
-    "csi": {"driver": "d"},
     "ephemeral": {},
     "glusterfs": {"endpoints": "e", "path": "p"},
     "persistentVolumeClaim": {"claimName": "c"},
 }
-OURS = {"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
+OURS = {
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "hostPath",
+    "image",
+    "nfs",
+    "projected",
+    "secret",
+}
 
 
 def test_every_volume_type_has_an_answer():

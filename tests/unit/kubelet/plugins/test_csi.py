@@ -1,0 +1,655 @@
+"""Pods with volumes of CSI drivers, over gRPC on unix sockets, on the simulated engine."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from csi_driver import DRIVER, CsiDriverServer
+from grpclib.const import Status
+from kubelet_world import World, api_pod, container
+from msgspec import structs
+from virtual_time import virtual
+
+from podtui.api.storage import CSIDriver, CSINode, VolumeAttachment
+from podtui.api.v1 import (
+    CSIVolumeSource,
+    LocalObjectReference,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimCondition,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSecurityContext,
+    Secret,
+    Volume,
+    VolumeMount,
+)
+from podtui.kubelet.plugins.csi_api import AccessMode, Capability
+from podtui.kubelet.ports import Token, TokenRequest
+from podtui.kubelet.volumes.csi_volumes import attachment_name, ephemeral_handle
+
+STAGES = (Capability.STAGE_UNSTAGE_VOLUME,)
+MOUNT = VolumeMount(name="d", mountPath="/d")
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short path: that of a unix socket has at most 107 bytes."""
+    return tmp_path_factory.mktemp("d")
+
+
+@pytest.fixture
+def driver(directory: Path) -> CsiDriverServer:
+    (directory / "data").mkdir()
+    return CsiDriverServer(directory / "data", capabilities=STAGES)
+
+
+def world(directory: Path) -> World:
+    return World(plugin_dir=str(directory / "k"))
+
+
+@asynccontextmanager
+async def registered(
+    one: World, directory: Path, driver: CsiDriverServer
+) -> AsyncIterator[CsiDriverServer]:
+    registry = directory / "k" / "plugins_registry"
+    await one.until(registry.is_dir)
+    async with driver.serving(registry / "d.sock"):
+        await one.until(lambda: bool(driver.statuses))
+        yield driver
+
+
+async def declare(one: World, **spec: Any) -> None:
+    """Store the CSIDriver; by default, its volumes are not attached."""
+    spec = {
+        "attachRequired": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "volumeLifecycleModes": ["Persistent", "Ephemeral"],
+        **spec,
+    }
+    document = {"metadata": {"name": DRIVER}, "spec": spec}
+    await one.store.put("csidrivers", msgspec.convert(document, CSIDriver))
+
+
+async def bind(one: World, **spec: Any) -> None:
+    """Store a claim that is bound to a volume of the driver."""
+    csi = {"driver": DRIVER, "volumeHandle": "vol-1", **spec.pop("csi", {})}
+    ref = {"namespace": "default", "name": "data", "uid": "c1"}
+    spec = {"claimRef": ref, "csi": csi, "accessModes": ["ReadWriteOnce"], **spec}
+    document = {"metadata": {"name": "pv"}, "spec": spec}
+    await one.store.put("persistentvolumes", msgspec.convert(document, PersistentVolume))
+    claim = {
+        "metadata": {"name": "data", "namespace": "default", "uid": "c1"},
+        "spec": {"volumeName": "pv"},
+        "status": {"phase": "Bound"},
+    }
+    await one.store.put("persistentvolumeclaims", msgspec.convert(claim, PersistentVolumeClaim))
+
+
+def claiming(name: str = "web", *, read_only: bool | None = None, **spec: Any) -> Pod:
+    source = PersistentVolumeClaimVolumeSource(claimName="data", readOnly=read_only)
+    volumes = (Volume(name="d", persistentVolumeClaim=source),)
+    return api_pod(name, container(volumeMounts=(MOUNT,)), volumes=volumes, **spec)
+
+
+def inline(name: str = "web", **source: Any) -> Pod:
+    volumes = (Volume(name="d", csi=CSIVolumeSource(driver=DRIVER, **source)),)
+    return api_pod(name, container(volumeMounts=(MOUNT,)), volumes=volumes)
+
+
+def target(directory: Path, volume: str, name: str = "web") -> Path:
+    return directory / f"k/pods/uid-{name}/volumes/kubernetes.io~csi/{volume}/mount"
+
+
+def staging(directory: Path) -> list[Path]:
+    return [*(directory / f"k/plugins/kubernetes.io/csi/{DRIVER}").glob("*/globalmount")]
+
+
+def sources(one: World, name: str = "web") -> list[str]:
+    (record,) = one.running_containers(f"uid-{name}")
+    config = one.engine.containers[record.id].config
+    return [mount.host_path for mount in config.mounts if mount.container_path == "/d"]
+
+
+async def running(one: World, name: str = "web") -> None:
+    await one.until(lambda: bool(one.running_containers(f"uid-{name}")))
+
+
+async def failure(one: World, name: str = "web") -> str:
+    """Wait for the first event about a mount, and return its message."""
+    messages: list[str] = []
+    for _ in range(100):
+        messages = [event.message for event in await one.events(name, "FailedMount")]
+        if messages:
+            break
+        await one.sleep(1)
+    return messages[0]
+
+
+# --- registration
+
+
+@virtual()
+async def test_a_driver_is_in_the_objects_of_the_node_while_it_is_registered(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    driver.topology, driver.limit = {"topology.example.com/zone": "a"}, 3
+    async with world(directory).running() as one:
+        async with registered(one, directory, driver):
+            assert [status.plugin_registered for status in driver.statuses] == [True]
+            node = await one.node()
+            ids = node.metadata.annotations["csi.volume.kubernetes.io/nodeid"]
+            assert json.loads(ids) == {DRIVER: "node-7"}
+            assert node.metadata.labels["topology.example.com/zone"] == "a"
+            item = await one.store.get("csinodes", "", "n1")
+            assert isinstance(item, CSINode)
+            (entry,) = item.spec.drivers
+            assert (entry.name, entry.nodeID, entry.topologyKeys) == (
+                DRIVER,
+                "node-7",
+                ("topology.example.com/zone",),
+            )
+            assert entry.allocatable is not None
+            assert entry.allocatable.count == 3
+            assert [owner.uid for owner in item.metadata.ownerReferences] == [node.metadata.uid]
+        await one.sleep(10)
+        item = await one.store.get("csinodes", "", "n1")
+        assert isinstance(item, CSINode)
+        assert item.spec.drivers == ()
+        annotations = (await one.node()).metadata.annotations
+        assert "csi.volume.kubernetes.io/nodeid" not in annotations
+
+
+@virtual()
+@pytest.mark.parametrize(
+    ("versions", "problem"),
+    [
+        ((), "Plugin returned an empty list for supported versions"),
+        (("2.0.0",), "could not find a highest supported version"),
+        (("0.3.0",), "highest supported version reported is 0.3.0, must be v1.x"),
+    ],
+)
+async def test_a_driver_of_another_version_is_refused(
+    directory: Path, driver: CsiDriverServer, versions: tuple[str, ...], problem: str
+) -> None:
+    driver.versions = versions
+    async with world(directory).running() as one, registered(one, directory, driver):
+        assert not driver.statuses[0].plugin_registered
+        assert problem in driver.statuses[0].error
+
+
+@virtual()
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"node_id": ""}, "driverNodeID must not be empty"),
+        (
+            {"failures": {"NodeGetInfo": (Status.INTERNAL, "bad")}},
+            "code = Internal desc = bad",
+        ),
+        ({"delays": {"NodeGetInfo": 60.0}}, "code = DeadlineExceeded"),
+        ({"topology": {"kubernetes.io/hostname": "x"}}, "detected topology value collision"),
+    ],
+)
+async def test_a_driver_that_answers_wrongly_is_refused(
+    directory: Path, driver: CsiDriverServer, change: dict[str, Any], problem: str
+) -> None:
+    for name, value in change.items():
+        setattr(driver, name, value)
+    async with world(directory).running() as one, registered(one, directory, driver):
+        assert not driver.statuses[0].plugin_registered
+        assert problem in driver.statuses[0].error
+        item = await one.store.get("csinodes", "", "n1")
+        assert item is None or (isinstance(item, CSINode) and item.spec.drivers == ())
+
+
+# --- volumes of claims
+
+
+@virtual()
+async def test_the_volume_of_a_claim_is_staged_published_and_taken_back(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        attributes = {"volumeAttributes": {"a": "b"}, "fsType": "ext4"}
+        await bind(one, csi=attributes, mountOptions=["noatime"])
+        await one.create(claiming(read_only=True))
+        await running(one)
+        path = target(directory, "pv")
+        assert sources(one) == [str(path)]
+        (stage,), (publish,) = driver.made("NodeStageVolume"), driver.made("NodePublishVolume")
+        (staged,) = staging(directory)
+        assert stage.staging_target_path == publish.staging_target_path == str(staged)
+        assert (publish.volume_id, publish.target_path, publish.readonly) == (
+            "vol-1",
+            str(path),
+            True,
+        )
+        assert publish.volume_context == {"a": "b"}
+        capability = publish.volume_capability
+        assert capability.access_mode.mode == AccessMode.SINGLE_NODE_WRITER
+        assert (capability.mount.fs_type, capability.mount.mount_flags) == ("ext4", ("noatime",))
+        data = json.loads((path.parent / "vol_data.json").read_bytes())
+        assert data == {
+            "attachmentID": attachment_name("vol-1", DRIVER, "n1"),
+            "driverName": DRIVER,
+            "nodeName": "n1",
+            "specVolID": "pv",
+            "volumeHandle": "vol-1",
+            "volumeLifecycleMode": "Persistent",
+        }
+        await one.delete()
+        await one.until(lambda: not staging(directory))
+        assert driver.names() == [
+            "NotifyRegistrationStatus",
+            "NodeStageVolume",
+            "NodePublishVolume",
+            "NodeUnpublishVolume",
+            "NodeUnstageVolume",
+        ]
+        assert not (directory / "k/pods/uid-web").exists()
+
+
+@virtual()
+async def test_pods_share_the_staged_volume(directory: Path, driver: CsiDriverServer) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        for name in ("web", "two"):
+            await one.create(claiming(name))
+            await running(one, name)
+        await one.delete("web")
+        await one.until(lambda: "NodeUnpublishVolume" in driver.names())
+        await one.sleep(30)
+        assert len(driver.made("NodeStageVolume")) == 1
+        assert "NodeUnstageVolume" not in driver.names()
+        assert len(staging(directory)) == 1
+
+
+@virtual()
+async def test_a_pod_waits_for_its_driver(directory: Path, driver: CsiDriverServer) -> None:
+    async with world(directory).running() as one:
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        assert await failure(one) == (
+            'MountVolume.MountDevice failed for volume "pv" : kubernetes.io/csi:'
+            " attacher.MountDevice failed to create newCsiDriverClient: driver name"
+            f" {DRIVER} not found in the list of registered CSI drivers"
+        )
+        async with registered(one, directory, driver):
+            await running(one)
+
+
+@virtual()
+async def test_a_pod_waits_until_its_volume_is_attached(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    name = attachment_name("vol-1", DRIVER, "n1")
+    document: dict[str, Any] = {
+        "metadata": {"name": name},
+        "spec": {"attacher": DRIVER, "nodeName": "n1", "source": {"persistentVolumeName": "pv"}},
+        "status": {"attached": False},
+    }
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one, attachRequired=True)
+        await bind(one)
+        await one.store.put("volumeattachments", msgspec.convert(document, VolumeAttachment))
+        await one.create(claiming())
+        assert await failure(one) == (
+            'MountVolume.WaitForAttach failed for volume "pv" : volume vol-1 is not attached for'
+            f" volume attachment {name}"
+        )
+        assert not driver.made("NodeStageVolume")
+        document["status"] = {"attached": True, "attachmentMetadata": {"device": "/dev/x"}}
+        await one.store.put("volumeattachments", msgspec.convert(document, VolumeAttachment))
+        await running(one)
+        (publish,) = driver.made("NodePublishVolume")
+        assert publish.publish_context == {"device": "/dev/x"}
+
+
+@virtual()
+async def test_secrets_go_to_the_driver(directory: Path, driver: CsiDriverServer) -> None:
+    ref = {"name": "key", "namespace": "default"}
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one, csi={"nodeStageSecretRef": ref, "nodePublishSecretRef": ref})
+        await one.create(claiming())
+        assert await failure(one) == (
+            'MountVolume.MountDevice failed for volume "pv" : fetching NodeStageSecretRef'
+            " default/key failed: kubernetes.io/csi: failed to find the secret key in the"
+            ' namespace default with error: secrets "key" not found'
+        )
+        secret = Secret(
+            metadata=ObjectMeta(name="key", namespace="default"),
+            data={"k": base64.b64encode(b"hidden").decode()},
+        )
+        await one.store.put("secrets", secret)
+        await running(one)
+        (stage,), (publish,) = driver.made("NodeStageVolume"), driver.made("NodePublishVolume")
+        assert stage.secrets == publish.secrets == {"k": "hidden"}
+
+
+@virtual()
+async def test_an_expansion_on_the_node_is_not_supported(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        claim = await one.store.get("persistentvolumeclaims", "default", "data")
+        assert isinstance(claim, PersistentVolumeClaim)
+        pending = PersistentVolumeClaimCondition(type="FileSystemResizePending", status="True")
+        status = structs.replace(claim.status, conditions=(pending,))
+        await one.store.put("persistentvolumeclaims", structs.replace(claim, status=status))
+        await one.create(claiming())
+        await running(one)
+        (event,) = await one.events("web", "VolumeResizeFailed")
+        assert event.message == 'volume "d" keeps its size: podtui does not call NodeExpandVolume'
+
+
+@virtual()
+async def test_volumes_in_use_are_in_the_status_of_the_node(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        await running(one)
+        await one.sleep(1)
+        assert (await one.node()).status.volumesInUse == (f"kubernetes.io/csi/{DRIVER}^vol-1",)
+        await one.delete()
+        await one.until(lambda: not staging(directory))
+        await one.sleep(5)
+        assert (await one.node()).status.volumesInUse == ()
+
+
+# --- volumes inside pods
+
+
+@virtual()
+async def test_a_volume_inside_a_pod_is_published_with_facts_about_the_pod(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one, podInfoOnMount=True)
+        await one.create(inline(volumeAttributes={"a": "b"}, readOnly=True))
+        await running(one)
+        assert sources(one) == [str(target(directory, "d"))]
+        (publish,) = driver.made("NodePublishVolume")
+        assert publish.volume_id == ephemeral_handle("uid-web", "d")
+        assert publish.readonly
+        assert publish.volume_context == {
+            "a": "b",
+            "csi.storage.k8s.io/ephemeral": "true",
+            "csi.storage.k8s.io/pod.name": "web",
+            "csi.storage.k8s.io/pod.namespace": "default",
+            "csi.storage.k8s.io/pod.uid": "uid-web",
+            "csi.storage.k8s.io/serviceAccount.name": "",
+        }
+        assert not driver.made("NodeStageVolume")
+
+
+@virtual()
+async def test_a_driver_must_allow_volumes_inside_pods(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await one.create(inline())
+        start = (
+            'MountVolume.SetUp failed for volume "d" : kubernetes.io/csi: mounter.SetupAt failed to'
+            ' check volume lifecycle mode: volume mode "Ephemeral" not supported by driver'
+            f" {DRIVER}"
+        )
+        assert await failure(one) == f"{start} (no CSIDriver object)"
+        await declare(one, volumeLifecycleModes=["Persistent"])
+        await one.create(inline("two"))
+        assert await failure(one, "two") == f'{start} (only supports ["Persistent"])'
+
+
+@virtual()
+async def test_a_missing_secret_of_a_volume_inside_a_pod(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await one.create(inline(nodePublishSecretRef=LocalObjectReference(name="key")))
+        assert (await failure(one)).startswith(
+            'MountVolume.SetUp failed for volume "d" : fetching NodePublishSecretRef default/key'
+            " failed: kubernetes.io/csi: failed to find the secret key"
+        )
+
+
+class Tokens:
+    """Issues a token for each audience."""
+
+    async def token(self, request: TokenRequest) -> Token:
+        return Token(text=f"token-{request.audience}", expires=datetime(2026, 1, 2, tzinfo=UTC))
+
+    async def changes(self) -> AsyncIterator[tuple[str, str]]:
+        await asyncio.Event().wait()
+        yield "", ""
+
+
+@virtual()
+@pytest.mark.parametrize("in_secrets", [None, True])
+async def test_a_driver_gets_tokens_of_the_pod(
+    directory: Path, driver: CsiDriverServer, in_secrets: bool | None
+) -> None:
+    one = world(directory)
+    one.tokens = Tokens()
+    one.kubelet = one.new_kubelet()
+    async with one.running(), registered(one, directory, driver):
+        requests = [{"audience": "vault"}]
+        await declare(one, tokenRequests=requests, serviceAccountTokenInSecrets=in_secrets)
+        await one.create(inline())
+        await running(one)
+        (publish,) = driver.made("NodePublishVolume")
+        given, other = publish.volume_context, publish.secrets
+        if in_secrets:
+            given, other = other, given
+        tokens = json.loads(given["csi.storage.k8s.io/serviceAccount.tokens"])
+        assert tokens == {
+            "vault": {"token": "token-vault", "expirationTimestamp": "2026-01-02T00:00:00Z"}
+        }
+        assert other == {}
+
+
+@virtual()
+async def test_a_volume_is_published_again_if_its_driver_wants_that(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one, requiresRepublish=True)
+        await one.create(inline())
+        await running(one)
+        await one.sleep(150)
+        assert len(driver.made("NodePublishVolume")) == 3
+        driver.failures["NodePublishVolume"] = (Status.INTERNAL, "bad")
+        await failure(one)
+        assert len(one.running_containers("uid-web")) == 1
+        assert target(directory, "d").exists()
+
+
+@virtual()
+async def test_a_volume_for_one_pod_is_not_published_for_two(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one, accessModes=["ReadWriteOncePod"])
+        await one.create(claiming())
+        await running(one)
+        await one.create(claiming("two"))
+        assert await failure(one, "two") == (
+            'MountVolume.SetUp failed for volume "pv" : volume uses the ReadWriteOncePod access'
+            " mode and is already in use by another pod"
+        )
+        await one.delete()
+        await running(one, "two")
+
+
+# --- the group of the files
+
+
+@virtual()
+async def test_files_get_the_group_of_the_pod(directory: Path, driver: CsiDriverServer) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one, fsGroupPolicy="File")
+        await bind(one)
+        group = os.stat(directory).st_gid
+        await one.create(claiming(securityContext=PodSecurityContext(fsGroup=group)))
+        await running(one)
+        info = os.stat(target(directory, "pv"))
+        assert (info.st_gid, info.st_mode & 0o2770) == (group, 0o2770)
+
+
+@virtual()
+async def test_a_driver_may_set_the_group_itself(directory: Path, driver: CsiDriverServer) -> None:
+    driver.capabilities = (*STAGES, Capability.VOLUME_MOUNT_GROUP)
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one, fsGroupPolicy="File")
+        await bind(one)
+        await one.create(claiming(securityContext=PodSecurityContext(fsGroup=77)))
+        await running(one)
+        (publish,) = driver.made("NodePublishVolume")
+        assert publish.volume_capability.mount.volume_mount_group == "77"
+        assert not os.stat(target(directory, "pv")).st_mode & 0o2000
+
+
+# --- faults
+
+
+@virtual()
+async def test_a_refused_volume_leaves_nothing_and_is_tried_again(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    driver.failures["NodePublishVolume"] = (Status.INVALID_ARGUMENT, "no such volume")
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        assert await failure(one) == (
+            'MountVolume.SetUp failed for volume "pv" : rpc error: code = InvalidArgument desc ='
+            " no such volume"
+        )
+        assert not target(directory, "pv").parent.exists()
+        driver.failures.clear()
+        await running(one)
+
+
+@virtual()
+async def test_a_volume_of_which_the_result_is_uncertain_is_unpublished(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    driver.failures["NodePublishVolume"] = (Status.UNAVAILABLE, "gone")
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        await failure(one)
+        assert (target(directory, "pv").parent / "vol_data.json").exists()
+        await one.delete()
+        await one.until(lambda: not staging(directory))
+        assert "NodeUnpublishVolume" in driver.names()
+
+
+@virtual()
+async def test_a_slow_driver_does_not_keep_a_pod_from_ending(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    driver.delays["NodePublishVolume"] = 3600.0
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        await one.until(lambda: bool(driver.made("NodePublishVolume")))
+        await one.delete()
+        assert await one.until(lambda: not staging(directory)) < 60
+        assert (
+            'MountVolume.SetUp failed for volume "pv" : rpc error: code = DeadlineExceeded'
+            not in [event.message for event in await one.events("web", "FailedMount")]
+        )
+
+
+@virtual()
+async def test_a_driver_that_publishes_nothing_is_an_error(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    driver.creates = False
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        path = target(directory, "pv")
+        assert await failure(one) == (
+            f'MountVolume.SetUp failed for volume "pv" : the driver {DRIVER} published nothing at'
+            f" {path}"
+        )
+
+
+@virtual()
+async def test_a_pod_ends_after_its_driver_has_unpublished_its_volume(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    driver.failures["NodeUnpublishVolume"] = (Status.INTERNAL, "busy")
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        await running(one)
+        await one.delete()
+        await one.until(lambda: len(driver.made("NodeUnpublishVolume")) > 1)
+        assert await one.record("web") is not None
+        driver.failures.clear()
+        await one.until(lambda: not staging(directory))
+        await one.sleep(5)
+        assert await one.record("web") is None
+
+
+@virtual()
+async def test_a_later_kubelet_unpublishes_what_a_killed_one_left(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        await running(one)
+        await one.stop_kubelet()
+        await one.store.delete("pods", "default", "web")
+        await one.start_kubelet()
+        await one.until(lambda: not staging(directory))
+        assert driver.names()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+        assert not (directory / "k/pods/uid-web").exists()
+
+
+@virtual()
+async def test_a_later_kubelet_publishes_again_and_restarts_nothing(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    async with world(directory).running() as one, registered(one, directory, driver):
+        await declare(one)
+        await bind(one)
+        await one.create(claiming())
+        await running(one)
+        before = one.running_containers("uid-web")
+        await one.stop_kubelet()
+        await one.start_kubelet()
+        await one.until(lambda: len(driver.made("NodePublishVolume")) == 2)
+        await one.sleep(30)
+        assert [c.id for c in one.running_containers("uid-web")] == [c.id for c in before]
+        assert "NodeUnpublishVolume" not in driver.names()
