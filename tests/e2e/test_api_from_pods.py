@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -18,9 +19,10 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from kubectl_agent import KubectlAgent, kubectl_agent
+from kubectl_agent import KubectlAgent, kubectl_agent, open_to_others
 from real_kubectl import kubectl
 
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("declared")]
 FILES: Final = Path(__file__).parent / "applications"
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", sys.base_prefix)
@@ -59,6 +61,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
     with kubectl_agent(base, node="n1") as started:
         programs = base / "programs"
         programs.mkdir()
+        open_to_others(base)
         shutil.copy(kubectl(), programs / "kubectl")
         for name in ("client.py", "operator.py"):
             shutil.copy(FILES / name, programs / name)
@@ -72,6 +75,7 @@ def pod(agent: KubectlAgent, name: str, *command: str, account: str = "reader") 
     packages = sysconfig.get_path("purelib")
     paths = {path: path for path in LIBRARIES if os.path.exists(path)}
     paths |= {"/programs": programs, "/packages": packages}
+    paths = {target: readable(path, agent.root.parent) for target, path in paths.items()}
     container = {
         "name": "c",
         "image": "busybox:1.36",
@@ -100,6 +104,18 @@ def pod(agent: KubectlAgent, name: str, *command: str, account: str = "reader") 
             ],
         },
     }
+
+
+def readable(path: str, folder: Path) -> str:
+    """Return the path, or a copy in ``folder`` if other users cannot reach it: a rootless engine
+    mounts only what its user can."""
+    if all(parent.stat().st_mode & stat.S_IXOTH for parent in Path(path).parents):
+        return path
+    copy = folder / path.strip("/").replace("/", "-")
+    if not copy.exists():
+        unused = shutil.ignore_patterns("__pycache__", "site-packages", "test", "*.a")
+        shutil.copytree(path, copy, symlinks=True, ignore=unused)
+    return str(copy)
 
 
 def python() -> str:
@@ -191,6 +207,7 @@ def test_a_client_survives_new_tokens_keys_and_certificates(agent: KubectlAgent)
         (agent.root / "pki" / name).unlink()
     agent.launch()
     agent.wait_for_node()
+    agent.wait_for_pods()
     agent.out("create", "configmap", "after")
     begin = len(lines())
     # The library reads the token again after a minute.

@@ -65,6 +65,12 @@ UNAVAILABLE = (
         waits=True,
     ),
     Unavailable(
+        "test_a_pod_with_the_network_of_the_machine_reaches_the_api",
+        _rootless,
+        "pods with the host's network have no rules on rootless engines",
+        waits=True,
+    ),
+    Unavailable(
         "test_large_rules_are_one_transaction",
         _rootless,
         "the user of a rootless engine cannot enlarge the send buffer of netlink",
