@@ -22,6 +22,8 @@ import yaml
 from kubectl_agent import KubectlAgent, kubectl_agent, open_to_others
 from real_kubectl import kubectl
 
+from podtui.runtime.protocol import EngineInfo
+
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("declared")]
 FILES: Final = Path(__file__).parent / "applications"
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -284,3 +286,28 @@ def test_others_do_not_reach_the_listener_of_a_pod(agent: KubectlAgent) -> None:
     )  # fmt: skip
     assert "Error from server (Forbidden): unknown" in inside.stderr
     agent.out("delete", "pod/one", "pod/two", "--timeout=60s")
+
+
+def test_a_path_that_the_user_of_a_rootless_engine_cannot_reach_is_named(
+    agent: KubectlAgent, engine_info: EngineInfo
+) -> None:
+    if not engine_info.rootless:
+        pytest.skip("the engine's user is root")
+    private = agent.root.parent / "private"
+    path = private / "data"
+    path.mkdir(parents=True)
+    private.chmod(0o700)
+    manifest = pod(agent, "private", "sleep", "100000")
+    manifest["spec"]["volumes"][0]["hostPath"]["path"] = str(path)
+    agent.out("apply", "-f", "-", text=json.dumps(manifest))
+
+    def is_named() -> bool:
+        failures = [
+            line
+            for line in agent.out("events", "--for", "pod/private").splitlines()
+            if " Failed " in line
+        ]
+        return any(str(path) in line and "permission denied" in line for line in failures)
+
+    agent.until(is_named)
+    agent.out("delete", "pod/private", "--timeout=60s")
