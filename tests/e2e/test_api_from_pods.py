@@ -15,11 +15,12 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
 import yaml
-from kubectl_agent import KubectlAgent, kubectl_agent, open_to_others
+from kubectl_agent import KubectlAgent, kubectl_agent
 from real_kubectl import kubectl
 
 from podtui.runtime.protocol import EngineInfo
@@ -58,17 +59,19 @@ subjects: [{kind: ServiceAccount, name: operator}]
 
 
 @pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
-    base = tmp_path_factory.mktemp("api")
-    with kubectl_agent(base, node="n1") as started:
-        programs = base / "programs"
-        programs.mkdir()
-        open_to_others(base)
-        shutil.copy(kubectl(), programs / "kubectl")
-        for name in ("client.py", "operator.py"):
-            shutil.copy(FILES / name, programs / name)
-        started.out("apply", "-f", "-", text=RBAC)
-        yield started
+def agent() -> Iterator[KubectlAgent]:
+    # The user of a rootless engine does not reach the folders of pytest.
+    with TemporaryDirectory(prefix="podtui-api-") as folder:
+        base = Path(folder)
+        base.chmod(0o755)
+        with kubectl_agent(base, node="n1") as started:
+            programs = base / "programs"
+            programs.mkdir()
+            shutil.copy(kubectl(), programs / "kubectl")
+            for name in ("client.py", "operator.py"):
+                shutil.copy(FILES / name, programs / name)
+            started.out("apply", "-f", "-", text=RBAC)
+            yield started
 
 
 def pod(agent: KubectlAgent, name: str, *command: str, account: str = "reader") -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import gettempdir
 
 from kubectl import NEWEST
 from real_kubectl import kubectl
@@ -125,13 +124,6 @@ class KubectlAgent:
         while not condition():
             assert time.monotonic() < deadline, "the condition was not met"
             time.sleep(0.2)
-
-
-def open_to_others(folder: Path) -> None:
-    """Let other users reach what is in a temporary folder, as they can in a home directory."""
-    for parent in (folder, *folder.parents):
-        if parent.is_relative_to(gettempdir()):
-            parent.chmod(parent.stat().st_mode | 0o011)
 
 
 @contextmanager
