@@ -188,7 +188,8 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
 
 
 def test_a_client_survives_new_tokens_keys_and_certificates(agent: KubectlAgent) -> None:
-    manifest = pod(agent, "client", python(), "/programs/client.py")
+    # Without -P, operator.py would replace a module of the standard library.
+    manifest = pod(agent, "client", python(), "-P", "/programs/client.py")
     agent.out("apply", "-f", "-", text=deployment(manifest))
     agent.out("wait", "--for=condition=Available", "deploy/client", "--timeout=120s")
 
