@@ -3,7 +3,8 @@
 The client is a socket in the network of one pod, the server a child process with a socket in the
 network of another. All pods have the rules of 200 Services with five endpoints each. Both addresses
 are measured alternately. A change is measured from that of an EndpointSlice in the cache to the
-first connection that is refused, in the last of ten attached pods.
+first connection that is refused, in the last of ten attached pods. At rest, twenty pods have the
+rules of twenty Services.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+import psutil
+
 from benchmarks.report import Absent, Row, row
 from podtui.agent.pod_networks import EngineNetworks
 from podtui.api.discovery import Endpoint, EndpointPort, EndpointSlice
@@ -28,7 +31,7 @@ from podtui.runtime.protocol import SandboxConfig
 from podtui.services.manager import Services
 from podtui.services.protocol import AttachedPod
 
-SERVICES, ENDPOINTS, PODS = 200, 5, 10
+SERVICES, ENDPOINTS, PODS, AT_REST = 200, 5, 10, 20
 MEASURED = "10.96.0.200"
 PIECE = 1 << 20
 PIECES = 512
@@ -46,10 +49,10 @@ class NoEvents:
 def measure(*, quick: bool) -> Sequence[Row | Absent]:
     if os.geteuid() != 0:
         return [Absent("cluster addresses of Services", "needs root")]
-    return asyncio.run(_measure(40 if quick else 1000, 2 if quick else 25))
+    return asyncio.run(_measure(40 if quick else 1000, 2 if quick else 25, 5 if quick else 180))
 
 
-async def _measure(connections: int, runs: int) -> list[Row | Absent]:
+async def _measure(connections: int, runs: int, rest: float) -> list[Row | Absent]:
     runtime = DockerRuntime(None, root=f"benchmark-{uuid.uuid4().hex[:8]}", clock=SystemClock())
     networks = EngineNetworks(runtime)
     await runtime.connect()
@@ -94,6 +97,16 @@ async def _measure(connections: int, runs: int) -> list[Row | Absent]:
                 await _change(runtime, services, client, address, version)
                 for version in range(10_000, 10_000 + 2 * runs, 2)
             ]
+            for number in range(PODS, AT_REST):
+                pod = await _pod(runtime, number)
+                stack.push_async_callback(runtime.remove_sandbox, pod.sandbox_id)
+                await services.proxy.attach(pod)
+            for kind in (Service, EndpointSlice):
+                services.cache.replace(kind, services.cache.list(kind)[:AT_REST])
+            await asyncio.sleep(5)
+            before = _cpu_seconds(process.pid)
+            await asyncio.sleep(rest)
+            idle = (_cpu_seconds(process.pid) - before) / rest * 100
             proxy.cancel()
     added = [cluster - pod for cluster, pod in zip(*times.values(), strict=True)]
     return [
@@ -115,7 +128,20 @@ async def _measure(connections: int, runs: int) -> list[Row | Absent]:
             bound=MOST_TIME,
         ),
         row("one endpoint among 1,000 leaves", changes, "ms", bound=200),
+        row(
+            f"at rest, {AT_REST} pods with the rules of {AT_REST} Services: CPU",
+            [idle],
+            "% of a core",
+            bound=0.05,
+        ),
     ]
+
+
+def _cpu_seconds(server: int | None) -> float:
+    """Return the CPU time of this process and of the helper that enters networks of pods."""
+    this = psutil.Process()
+    processes = [this, *(child for child in this.children() if child.pid != server)]
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
 async def _pod(runtime: DockerRuntime, number: int) -> AttachedPod:

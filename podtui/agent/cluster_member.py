@@ -87,7 +87,14 @@ class ClusterMember:
         certificates = await NodeCertificates.open(settings, kubeconfig, addresses, clock)
         target = certificates.target
         client = node_client(target, settings, clock)
-        api = ClusterApi(client, store, clock, settings.nodeName, certificates.authenticated)
+        api = ClusterApi(
+            client,
+            store,
+            clock,
+            settings.nodeName,
+            certificates.authenticated,
+            registers=settings.registerNode,
+        )
         await api.restore()
         _LOG.info("node %s of the cluster at %s", settings.nodeName, client.target)
         return cls(settings, certificates, api, client, folder, clock)

@@ -32,6 +32,7 @@ from podtui.agent.cluster_state import (
     without_state,
 )
 from podtui.agent.status_patch import status_patch
+from podtui.api.cluster import NOT_REGISTERED
 from podtui.api.names import (
     CLUSTER,
     CLUSTER_UNAVAILABLE,
@@ -100,7 +101,8 @@ T = TypeVar("T", bound=Object)
 
 class ClusterApi:
     """The parts that all ports share: the client, the followed objects and the copy. The client has
-    credentials as soon as ``authenticated`` is set."""
+    credentials as soon as ``authenticated`` is set. Unless ``registers``, the node is created by
+    others."""
 
     def __init__(
         self,
@@ -109,8 +111,11 @@ class ClusterApi:
         clock: Clock,
         node_name: str,
         authenticated: asyncio.Event | None = None,
+        *,
+        registers: bool = True,
     ) -> None:
         self._authenticated = authenticated
+        self.registers = registers
         self.client = client
         self.copy = copy
         self.clock = clock
@@ -581,7 +586,7 @@ class ClusterNode:
     async def update(self, change: Callable[[Node], Node]) -> Node:
         stored = self._stored() or await self.get()
         if stored is None:
-            raise NotFound(f'nodes "{self._api.node_name}" not found')
+            raise await self._missing(change)
         node = change(await self._copy(stored))
         new = self._sent(node)
         await self._copy(new)
@@ -595,6 +600,17 @@ class ClusterNode:
             if patch := status_patch(stored.status, new.status):
                 stored = await self._patch({"status": patch}, "status")
         return await self._copy(stored)
+
+    async def _missing(self, change: Callable[[Node], Node]) -> NotFound:
+        """Return the error for a node that does not exist. If the kubelet does not register it, the
+        copy shows it nevertheless, with the reason."""
+        name = self._api.node_name
+        if self._api.registers:
+            return NotFound(f'nodes "{name}" not found')
+        error = NotFound(f'the cluster has no node "{name}", and registerNode is false')
+        self._api.state.report(problem(NODE_REFUSED, error, NOT_REGISTERED))
+        await self._copy(change(Node(apiVersion="v1", kind="Node", metadata=ObjectMeta(name=name))))
+        return error
 
     async def _patch(self, patch: Mapping[str, Any], subresource: str = "") -> Node:
         with self._reported():
@@ -738,8 +754,9 @@ class ClusterDocuments:
 
     async def _follow(self, key: ObjectKey) -> None:
         kind, namespace, name = key
+        # The node authorizer may learn of a pod after its node has, so a refusal passes at once.
         objects = self._api.client.follow(
-            _DOCUMENTS[kind], namespace, fields=f"metadata.name={name}"
+            _DOCUMENTS[kind], namespace, fields=f"metadata.name={name}", refused_delay=0.0
         )
         async for delta in objects:
             watch = self._watches[key]

@@ -51,6 +51,7 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
         topology_manager_policy=settings.topologyManagerPolicy,
         topology_manager_scope=settings.topologyManagerScope,
         topology_manager_policy_options=settings.topologyManagerPolicyOptions,
+        plugin_dir=str(settings.pluginDir or settings.rootDir),
         reserved_system_cpus=settings.reservedSystemCPUs,
         reserved_memory=settings.reservedMemory,
         feature_gates=settings.featureGates,

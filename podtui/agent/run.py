@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 from aiohttp import web
@@ -30,7 +30,6 @@ from podtui.agent.kubelet_config import kubelet_config
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.log import log_to
 from podtui.agent.pod_collector import PodCollector
-from podtui.agent.standalone import Standalone
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.local import Plan
 from podtui.api.names import MANIFEST_PATH
@@ -73,6 +72,9 @@ from podtui.server.transport.tls import ServerCertificate, TlsServer
 from podtui.settings import SETTINGS, Settings
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
+
+if TYPE_CHECKING:
+    from podtui.agent.standalone import Standalone
 
 _LOG = logging.getLogger(__name__)
 _M_TRIM_THRESHOLD: Final = -1
@@ -173,6 +175,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         )
         api: Standalone | ClusterMember
         if settings.nodeKubeconfig is None:
+            # A node of a cluster does without its scheduler and controllers, which take 10 MB.
+            from podtui.agent.standalone import Standalone
+
             api = Standalone(settings, store, clock, folder, runtime, pki, tokens, point)
         else:
             api = await ClusterMember.open(settings, settings.nodeKubeconfig, store, clock, folder)

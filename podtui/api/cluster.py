@@ -17,6 +17,8 @@ CONDITIONS: Final = (CERTIFICATE_EXPIRING, CLUSTER_UNAVAILABLE, NODE_REFUSED, LE
 """The conditions about the cluster, causes before their effects. ``True`` is a problem."""
 CERTIFICATE_EXPIRED: Final = "CertificateExpired"
 """The reason of `CERTIFICATE_EXPIRING` after the certificate has expired."""
+NOT_REGISTERED: Final = "NotRegistered"
+"""The reason of `NODE_REFUSED` if the node does not exist, and others have to create it."""
 
 
 def cluster_of(node: Node | None) -> str:

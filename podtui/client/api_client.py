@@ -93,17 +93,29 @@ class ApiClient:
         return ""
 
     def follow(
-        self, kind: type[T], namespace: str = "", *, fields: str = ""
+        self,
+        kind: type[T],
+        namespace: str = "",
+        *,
+        fields: str = "",
+        refused_delay: float | None = None,
     ) -> AsyncGenerator[Delta]:
-        """See `Client.follow`. ``fields`` is a field selector."""
+        """See `Client.follow`. ``fields`` is a field selector; ``refused_delay`` replaces the
+        client's."""
         reader = kind_of(kind)
         if fields:
             reader = replace(reader, params={**reader.params, "fieldSelector": fields})
         # API servers send no bookmarks for events, because they do not cache events.
-        return self._follow(reader, namespace, bookmarks=kind is not Event)
+        bookmarks = kind is not Event
+        return self._follow(reader, namespace, bookmarks=bookmarks, refused_delay=refused_delay)
 
     def _follow(
-        self, kind: Reader, namespace: str, *, bookmarks: bool = False
+        self,
+        kind: Reader,
+        namespace: str,
+        *,
+        bookmarks: bool = False,
+        refused_delay: float | None = None,
     ) -> AsyncGenerator[Delta]:
         async def where() -> str:
             return namespace or await self._scope()
@@ -116,7 +128,7 @@ class ApiClient:
             page=self.page,
             watch_seconds=self.watch_seconds,
             bookmarks=bookmarks,
-            refused_delay=self.refused_delay,
+            refused_delay=self.refused_delay if refused_delay is None else refused_delay,
         ).run()
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T:

@@ -58,6 +58,8 @@ class KubeletConfig:
     topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
     topology_manager_scope: Literal["container", "pod"]
     topology_manager_policy_options: Mapping[str, str]
+    plugin_dir: str
+    """The directory of ``device-plugins`` and ``plugins_registry``; empty for none (tests)."""
     reserved_system_cpus: str
     """A cpuset such as ``0-1``."""
     reserved_memory: tuple[tuple[int, Mapping[str, str]], ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from podtui.api.local import WhatIf
@@ -34,6 +35,7 @@ from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node_care import NodeCare
 from podtui.kubelet.pleg.pleg import Engine, Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.plugins.device_plugins import DevicePlugins
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
@@ -136,6 +138,8 @@ class Kubelet:
             stalled=self._pleg.problem,
             problem=parts.problem,
             on_resources=self._on_resources_changed,
+            devices=lambda: self._managers.devices.resources(),
+            reset_devices=lambda: self._managers.without_checkpoint,
         )
         self._statuses = StatusManager(
             ports.pods, clock, config.node_name, lambda: self._node.uid, self._may_run
@@ -154,6 +158,8 @@ class Kubelet:
             containers=self._running_containers,
             topology=read_machine_topology if host is None else host.topology,
             on_change=self._show_cpus,
+            on_capacity=self._node.devices_changed,
+            on_health=self._wake_all,
         )
         self._admissions = Admissions(
             find=self._manager.get,
@@ -255,6 +261,7 @@ class Kubelet:
             reasons=starter.reasons,
             probes=self._probes,
             node=self._node,
+            managers=self._managers,
             clock=clock,
         )
         self._syncer = Syncer(
@@ -445,10 +452,22 @@ class Kubelet:
                 "housekeeping": self._loop.run_housekeeping,
                 **({} if self._care is None else self._care.tasks()),
             }
+            if self._config.plugin_dir:
+                tasks["device plugins"] = self._run_device_plugins
             if self._tokens is not None:
                 tasks["service accounts"] = partial(self._follow_accounts, self._tokens)
             for name, task in tasks.items():
                 group.create_task(self._parts.keep_running(name, task), name=name)
+
+    async def _run_device_plugins(self) -> None:
+        """Serve device plugins. Their devices are those of this machine, so that an engine on
+        another one cannot use them."""
+        await self._link.wait_ready()
+        if not (self._engine_is_here() or self._config.simulated):
+            _LOG.info("device plugins are not served: the engine runs on another machine")
+            await asyncio.Event().wait()
+        directory = Path(self._config.plugin_dir)
+        await DevicePlugins(directory, self._managers.devices, self._clock).run()
 
     async def _follow_documents(self, kind: DocumentKind) -> None:
         """Wake the pods that refer to a document that changes."""
@@ -515,6 +534,10 @@ class Kubelet:
         # Removed containers no longer use their images.
         await self._pleg.relist()
 
+    def _wake_all(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self._workers.wake(uid)
+
     def wake(self, uid: str) -> None:
         """Run a pass for a pod after a change outside the runtime, such as a probe result."""
         self._workers.wake(uid)
@@ -537,8 +560,13 @@ class Kubelet:
             and not self._config.strict
             and workers.busy(uid)
             and workers.state(uid) is WorkerState.SYNC
+            and any(
+                container.state is not ContainerState.CREATED
+                for container in self._reporter.observed(pod).containers
+            )
         ):
             # The pass may wait for another container's image; show the running ones meanwhile.
+            # That a container is created is not worth a status: it starts next.
             self._reporter.publish(pod)
 
     def _may_run(self, uid: str) -> bool:

@@ -172,6 +172,18 @@ TOPOLOGY_ERRORS: Final = Counter(
     "Pods that the topology manager did not admit",
     registry=KUBELET,
 )
+DEVICE_REGISTRATIONS: Final = Counter(
+    "kubelet_device_plugin_registration_total",
+    "Registrations of device plugins",
+    ("resource_name",),
+    registry=KUBELET,
+)
+DEVICE_ALLOCATION_SECONDS: Final = Histogram(
+    "kubelet_device_plugin_alloc_duration_seconds",
+    "Duration of calls of Allocate by resource",
+    ("resource_name",),
+    registry=KUBELET,
+)
 MANIFESTS: Final = Gauge(
     "podtui_manifests",
     "Files of the static-pod folder by their state",

@@ -180,8 +180,8 @@ class PodActions:
 class NodeResources:
     """``capacity`` and ``allocatable`` by resource: cpu in milli, the rest in units or bytes."""
 
-    capacity: Mapping[str, int]
-    allocatable: Mapping[str, int]
+    capacity: Mapping[str, int] = field(default_factory=dict[str, int])
+    allocatable: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -281,6 +281,15 @@ class SecurityContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMapping:
+    """A device of the host in a container; ``permissions`` are some of ``r``, ``w`` and ``m``."""
+
+    host_path: str
+    container_path: str
+    permissions: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerConfig:
     """One container to create in a sandbox."""
 
@@ -300,6 +309,11 @@ class ContainerConfig:
     working_dir: str = ""
     env: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
+    devices: tuple[DeviceMapping, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    """Qualified names of devices of the Container Device Interface, ``vendor.com/class=name``."""
+    oci_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Annotations for the OCI runtime."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     resources: Resources = Resources()

@@ -659,6 +659,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         _Map,
         Setting(values.text_map, "`prefer-closest-numa-nodes`, `max-allowable-numa-nodes`"),
     ] = {}
+    pluginDir: Annotated[
+        Path | None,
+        Setting(
+            values.optional_path,
+            "the directory of `device-plugins/kubelet.sock` and `plugins_registry`; device plugins "
+            "expect `/var/lib/kubelet`",
+            default="the root directory",
+        ),
+    ] = None
     podPidsLimit: Annotated[
         int, Setting(values.integer, "maximum processes per container; -1 means no limit")
     ] = -1

@@ -22,6 +22,14 @@ from podtui.why.node_labels import label_command, labels_to_fit
 from podtui.why.types import Facts, Fix, Match, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
+_DEVICE_DOCS = _DOCS + "concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+_NO_DEVICE = re.compile(
+    r"requested number of devices unavailable for (\S+)\. Requested: (\d+), Available: (\d+)"
+)
+_NO_PLUGIN = re.compile(
+    r"(?:cannot allocate unhealthy devices|cannot allocate unregistered device|registered resource:"
+    r"|\bendpoint) ([^\s,/]+/[^\s,]+)"
+)
 _SYSCTL = re.compile(r'forbidden sysctl: "([^"]+)"(.*)')
 
 
@@ -86,6 +94,22 @@ def _lower_request(facts: Facts, match: Match, source: Source) -> Iterator[Fix |
     edits = source.set(largest[0], str(left))
     note = "The program must work with this amount; the limit is not changed."
     yield Fix(f"Lower the {resource} request to {left}, which fits now", edits, note)
+
+
+def _no_device(facts: Facts) -> Match | None:
+    match = _NO_DEVICE.search(_refusal(facts, "UnexpectedAdmissionError"))
+    if match is None:
+        return None
+    resource, request, free = match.groups()
+    holders = facts.node_pods.holders(resource, facts.pod)
+    users = ", ".join(f"{name} {plain(amount)}" for name, amount in holders)
+    values = {"resource": resource, "request": request, "free": free, "users": users or "no pod"}
+    return _of_request(facts, values)
+
+
+def _no_plugin(facts: Facts) -> Match | None:
+    match = _NO_PLUGIN.search(_refusal(facts, "UnexpectedAdmissionError"))
+    return _of_request(facts, {"resource": match[1]}) if match is not None else None
 
 
 def _too_many(facts: Facts) -> Match | None:
@@ -245,6 +269,29 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         events=("UnexpectedAdmissionError",),
         fixes=_lower_request,
         docs=_DOCS + "concepts/configuration/manage-resources-containers/",
+    ),
+    Rule(
+        id="NoDevice",
+        match=_no_device,
+        title="The container needs {request} of {resource}, but the node had {free} free.",
+        brief="no free {resource}",
+        sentences=(
+            "Largest requests now: {users}.",
+            "A rejected pod is not retried: retry it when devices are free.",
+        ),
+        advice="Lower the amount, or remove a pod that uses the devices; then retry the pod.",
+        events=("UnexpectedAdmissionError",),
+        docs=_DEVICE_DOCS,
+    ),
+    Rule(
+        id="NoDevicePlugin",
+        match=_no_plugin,
+        title="The plugin of {resource} is not connected, or none of its devices is healthy.",
+        brief="no plugin or healthy device of {resource}",
+        sentences=("A rejected pod is not retried: retry it when the devices are healthy.",),
+        advice="Start the device plugin, or look at its log; then retry the pod.",
+        events=("UnexpectedAdmissionError",),
+        docs=_DEVICE_DOCS,
     ),
     Rule(
         id="TooManyPods",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address, ip_network
 from typing import Final
 
-from podtui.api.cluster import CERTIFICATE_EXPIRED, cluster_of, cluster_problems
+from podtui.api.cluster import CERTIFICATE_EXPIRED, NOT_REGISTERED, cluster_of, cluster_problems
 from podtui.api.health import Health, unready, unready_words
 from podtui.api.names import CERTIFICATE_EXPIRING, CLUSTER_UNAVAILABLE, NODE_REFUSED
-from podtui.api.v1 import Node, NodeCondition
+from podtui.api.v1 import Node, NodeCondition, Pod
 from podtui.why.inventory import Inventory
 from podtui.why.pod_rules import engine_advice
 from podtui.why.types import Diagnosis, Evidence, Kind
 
 CLUSTER_CAUSES: Final = frozenset(
     {"CertificateExpired", "CertificateExpiresSoon", "NoCertificate", "ClusterRefuses",
-     "ClusterLost", "NodeRefused", "LeaseNotRenewed"}
+     "ClusterLost", "NodeRefused", "NodeNotRegistered", "LeaseNotRenewed"}
 )  # fmt: skip
 """The causes that are about the membership of a node in its cluster."""
 _DOCS: Final = "https://kubernetes.io/docs/"
@@ -26,6 +27,10 @@ _OTHER_NODE: Final = re.compile(
 _CERTIFICATE_ADVICE: Final = (
     "Pass the kubeconfig of a bootstrap token with --bootstrap-kubeconfig, or a new kubeconfig of"
     " the node with --node-kubeconfig."
+)
+_RANGE_ADVICE: Final = (
+    "If the routes of the cluster follow these ranges, set the range of the engine's bridge, for"
+    ' Docker with "bip" in daemon.json (docs/cluster-node.md).'
 )
 _UNSEEN: Final = (
     "Its pods run on. The cluster does not get their statuses, and counts the node as lost after"
@@ -55,6 +60,7 @@ def diagnose_node(inventory: Inventory, node: Node) -> Diagnosis:
             docs=_DOCS + "concepts/scheduling-eviction/node-pressure-eviction/",
         )
     cordoned = ("It is cordoned: no other pods are scheduled here.",)
+    outside = _outside_of_range(inventory, node)
     return Diagnosis(
         cause="NodeReady",
         kind=Kind.NONE,
@@ -64,8 +70,30 @@ def diagnose_node(inventory: Inventory, node: Node) -> Diagnosis:
         sentences=(
             *(cordoned if node.spec.unschedulable else ()),
             *((f"It belongs to the cluster at {url}.",) if (url := cluster_of(node)) else ()),
+            *((outside,) if outside else ()),
         ),
+        advice=_RANGE_ADVICE if outside else "",
     )
+
+
+def _outside_of_range(inventory: Inventory, node: Node) -> str:
+    """Return a sentence if the cluster assigns the node a range of pod IPs, and the engine assigns
+    a pod an IP outside of it. The pods of other nodes may have the same IP then."""
+    if not cluster_of(node):
+        return ""
+    ranges = [ip_network(cidr) for cidr in node.spec.podCIDRs or (node.spec.podCIDR,) if cidr]
+    versions = {network.version for network in ranges}
+    for pod in inventory.list(Pod):
+        if pod.spec.hostNetwork or pod.spec.nodeName != node.metadata.name:
+            continue
+        for ip in (ip_address(entry.ip) for entry in pod.status.podIPs if entry.ip):
+            if ip.version in versions and not any(ip in network for network in ranges):
+                cidrs = ", ".join(map(str, ranges))
+                return (
+                    f"The pod {pod.metadata.name} has the IP {ip}, which is not within the range"
+                    f" that the cluster assigns to the node: {cidrs} (spec.podCIDR)."
+                )
+    return ""
 
 
 def _not_ready(node: Node, condition: NodeCondition) -> Diagnosis:
@@ -108,6 +136,9 @@ def _explained(node: Node, problem: NodeCondition, text: str) -> tuple[str, str,
         if problem.reason == CERTIFICATE_EXPIRED:
             return "CertificateExpired", statement, _UNSEEN, _CERTIFICATE_ADVICE
         return "CertificateExpiresSoon", statement, "Until then, it is valid.", _CERTIFICATE_ADVICE
+    if problem.reason == NOT_REGISTERED:
+        advice = "Create the node in the cluster, or set registerNode to true."
+        return "NodeNotRegistered", statement, _UNSEEN, advice
     if problem.type == NODE_REFUSED:
         title = f"The cluster does not accept the node: {text}."
         advice = "Change what the message names, in the cluster or in the settings of podtui."

@@ -15,5 +15,11 @@ def default_config(**changes: Any) -> KubeletConfig:
     """Return the default settings of the node ``n1``, without files and without thresholds of
     eviction."""
     settings = Settings(rootDir=Path("/"), staticPodPath=Path("/"), nodeName="n1")
-    independent = {"root_dir": "", "static_pod_path": "", "resolv_conf": "", "eviction_hard": {}}
+    independent = {
+        "root_dir": "",
+        "static_pod_path": "",
+        "resolv_conf": "",
+        "eviction_hard": {},
+        "plugin_dir": "",
+    }
     return replace(kubelet_config(settings), **independent | changes)

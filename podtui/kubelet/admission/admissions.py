@@ -95,7 +95,7 @@ class Admissions:
     def readmit(self, pod: Pod) -> None:
         """Count a restarted pod again. If its exclusive resources are taken by now, it runs without
         them."""
-        failure = self._managers.admit(pod)
+        failure = self._managers.readmit(pod)
         if failure is not None:
             self._events.pod(pod, WARNING, failure.reason, str(failure))
         self.mark_admitted(pod)
@@ -108,7 +108,7 @@ class Admissions:
         then.
         """
         allocated = self._allocations.allocated(pod)
-        failure = self._managers.admit(allocated)
+        failure = await self._managers.admit(allocated)
         if failure is None:
             result = await self.fits(allocated)
         else:
@@ -176,7 +176,7 @@ class Admissions:
         admitted = self._admitted
         return admit(
             pod,
-            self._node.view(),
+            self._managers.node_view(pod, self._node.view()),
             admitted.pods(),
             requests=admitted.requests,
             gates=self._config.feature_gates,

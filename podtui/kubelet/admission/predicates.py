@@ -23,11 +23,11 @@ from podtui.kubelet.containers.restart import has_restart_all_rule
 from podtui.kubelet.containers.security import wants_apparmor
 from podtui.kubelet.sandbox.sandbox import forbidden_sysctl
 from podtui.kubelet.types import AdmitResult, NodeView
+from podtui.manifest.validation.resources import is_extended
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS_LABEL: Final = "kubernetes.io/os"
 _MEMORY_PRESSURE: Final = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
-_NATIVE_DOMAIN: Final = "kubernetes.io/"
 _RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 
 
@@ -37,10 +37,6 @@ def _lack_failure(lack: Lack) -> tuple[str, str]:
         f" used: {lack.used}, capacity: {lack.capacity}"
     )
     return f"OutOf{lack.resource}", message
-
-
-def _is_extended(resource: str) -> bool:
-    return "/" in resource and _NATIVE_DOMAIN not in resource
 
 
 def lacks_of(
@@ -63,7 +59,7 @@ def lacks_of(
     ordered = [name for name in first if name in requests]
     ordered += sorted(name for name in requests if name not in first)
     for name in ordered:
-        if _is_extended(name) and name not in allocatable:
+        if is_extended(name) and name not in allocatable:
             continue
         capacity, taken = allocatable.get(name, 0), used.get(name, 0)
         if requests[name] > capacity - taken:

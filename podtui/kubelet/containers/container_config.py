@@ -15,12 +15,15 @@ from podtui.kubelet.containers.cgroups import CgroupRules, container_resources
 from podtui.kubelet.containers.environment import environment
 from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.containers.security import security_context
+from podtui.kubelet.resource_managers.device_manager import ContainerDevices
 from podtui.kubelet.resource_managers.resource_managers import Placement
 from podtui.kubelet.types import NodeContext
 from podtui.kubelet.value_sources import ValueSources
 from podtui.runtime.protocol import (
     ContainerConfig,
+    DeviceMapping,
     ImageRecord,
+    Mount,
     NamespaceMode,
 )
 from podtui.text.expansion import expand
@@ -86,14 +89,16 @@ def container_config(
     restart_count: int,
     rules: CgroupRules | None = None,
     placement: Placement | None = None,
+    devices: ContainerDevices | None = None,
     target_container_id: str = "",
     hosts: bytes = b"",
 ) -> ContainerConfig:
     """Build the configuration of one instance.
 
     ``values`` are what its variables refer to. ``image`` is the image to run, found or pulled.
-    ``rules`` convert amounts to cgroup values; ``placement`` has its CPUs. ``hosts`` is the content
-    of the hosts file, empty for the engine's own.
+    ``rules`` convert amounts to cgroup values; ``placement`` has its CPUs. ``devices`` are what
+    device plugins ask for; variables of the pod replace theirs. ``hosts`` is the content of the
+    hosts file, empty for the engine's own.
 
     Raises `ConfigError`; its text is the message of the container's ``CreateContainerConfigError``.
     """
@@ -102,6 +107,7 @@ def container_config(
     )
     variables = environment(pod, container, values)
     meta, pid = pod.metadata, pid_mode(pod)
+    devices = devices or ContainerDevices()
     return ContainerConfig(
         name=container.name,
         attempt=restart_count,
@@ -113,10 +119,22 @@ def container_config(
         command=tuple(expand(word, variables) for word in container.command) or None,
         args=tuple(expand(word, variables) for word in container.args) or None,
         working_dir=container.workingDir,
-        env=tuple(variables.items()),
-        mounts=container_mounts(
-            pod, container, variables, recursive_read_only=node.recursive_read_only
+        env=tuple({**devices.env, **variables}.items()),
+        mounts=(
+            *(
+                Mount(container_path=path, host_path=host, read_only=read_only)
+                for host, path, read_only in devices.mounts
+            ),
+            *container_mounts(
+                pod, container, variables, recursive_read_only=node.recursive_read_only
+            ),
         ),
+        devices=tuple(
+            DeviceMapping(host_path=host, container_path=path, permissions=permissions)
+            for host, path, permissions in devices.devices
+        ),
+        cdi_devices=devices.cdi,
+        oci_annotations=devices.annotations,
         labels={
             names.POD_NAME: meta.name,
             names.POD_NAMESPACE: meta.namespace,

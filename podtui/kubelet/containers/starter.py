@@ -38,11 +38,13 @@ from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
 from podtui.kubelet.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
 from podtui.kubelet.ports import PodNetwork, ServiceSource
+from podtui.kubelet.resource_managers.device_manager import DeviceError
 from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
 from podtui.kubelet.types import ConfigError, NodeContext, NodeView, ObservedContainer
 from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
+from podtui.manifest.validation.resources import is_extended
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
 
 _LOG = logging.getLogger(__name__)
@@ -185,6 +187,7 @@ class ContainerStarter:
                 env_files=await self._env_files(pod, container, context.sandbox_id),
                 services=await self._services_of(pod, context.sandbox_id),
             )
+            devices = await self._managers.prepare_devices(pod, container)
             config = container_config(
                 pod,
                 container,
@@ -195,9 +198,10 @@ class ContainerStarter:
                 hosts=hosts,
                 rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
                 placement=self._managers.placement(pod, container),
+                devices=devices,
                 target_container_id=target_id(pod, container.name, context.container_ids),
             )
-        except ConfigError as error:
+        except (ConfigError, DeviceError) as error:
             return self._failed(pod, container, "CreateContainerConfigError", str(error))
         try:
             created = await self._runtime.create_container(context.sandbox_id, config)
@@ -223,7 +227,7 @@ class ContainerStarter:
         STARTED_CONTAINERS.labels(container_type(pod, container)).inc()
         self._event(pod, container, NORMAL, "Started", "Container started")
         self._timelines.started(pod, container, started.id, init=_ends_first(pod, container))
-        self._degraded(pod, container, created, started)
+        self._degraded(pod, container, context.view, created, started)
         return await self._post_start(pod, container, started.id)
 
     async def _services_of(self, pod: Pod, sandbox_id: str) -> tuple[Service, ...]:
@@ -258,8 +262,16 @@ class ContainerStarter:
             files[volume, path] = content
         return files
 
-    def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
+    def _degraded(self, pod: Pod, container: Container, node: NodeView, *steps: Started) -> None:
+        """Report what the container runs without. Admission ignores extended resources that the
+        node does not have, as in the kubelet."""
         lost = dict.fromkeys(warning for step in steps for warning in step.warnings)
+        missing = [
+            name
+            for name in sorted(container.resources.limits)
+            if is_extended(name) and name not in node.resources.capacity
+        ]
+        lost |= dict.fromkeys(f"the node has no {name}" for name in missing)
         if lost:
             self._event(pod, container, WARNING, "Degraded", "; ".join(lost))
 

@@ -37,6 +37,7 @@ from podtui.kubelet.node.node_status import (
     reboot_event,
     same_but_heartbeat,
     with_conditions_of,
+    with_extended,
 )
 from podtui.kubelet.ports import NodeClient
 from podtui.kubelet.types import NodeContext, NodeResources, NodeView
@@ -63,7 +64,9 @@ class NodeManager:
 
     ``stalled`` returns the problem of the PLEG, and ``problem`` those of the agent's parts, if any.
     Both keep the node from being ready. ``on_resources`` is called when the node's resources may
-    have changed. ``host`` is None if no machine may be inspected.
+    have changed. ``host`` is None if no machine may be inspected. ``devices`` returns the extended
+    resources of device plugins, and ``reset_devices`` whether recorded ones are those of an earlier
+    machine.
     """
 
     def __init__(
@@ -79,6 +82,8 @@ class NodeManager:
         stalled: Callable[[], str],
         problem: Callable[[], str],
         on_resources: Callable[[], None],
+        devices: Callable[[], NodeResources] = NodeResources,
+        reset_devices: Callable[[], bool] = lambda: False,
     ) -> None:
         self._runtime = runtime
         self._nodes = nodes
@@ -90,6 +95,10 @@ class NodeManager:
         self._stalled = stalled
         self._problem = problem
         self._on_resources = on_resources
+        self._devices = devices
+        self._reset_devices = reset_devices
+        self._resources = NodeResources()
+        self._written = False
         self._soon = asyncio.Event()
         self._facts = HostFacts()
         self._disk_capacity = SIMULATED_DISK if config.simulated else 0
@@ -102,7 +111,7 @@ class NodeManager:
         self._view = NodeView(
             name=config.node_name,
             labels=dict(config.node_labels),
-            resources=NodeResources(capacity={}, allocatable={}),
+            resources=NodeResources(),
             allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
         )
         self._labels = dict(config.node_labels)
@@ -193,12 +202,12 @@ class NodeManager:
             disk_capacity=self._disk_capacity,
             hugepages=self._facts.huge_pages,
         )
-        if resources != self._view.resources:
+        if resources != self._resources:
             text = "Updated Node Allocatable limit across pods"
             self._events.node(NORMAL, "NodeAllocatableEnforced", text)
+        self._resources = resources
         self._view = replace(
             self._view,
-            resources=resources,
             os=engine.os or "linux",
             kernel="" if self._config.simulated else engine.kernel,
             apparmor=engine.apparmor,
@@ -206,7 +215,21 @@ class NodeManager:
         )
         self._labels = {**node_labels(self._config.node_name, engine), **self._config.node_labels}
         self._publish_to_admission(self._node)
-        self._on_resources()
+        self._publish_resources()
+
+    def devices_changed(self) -> None:
+        """Take over the extended resources of device plugins."""
+        self._publish_resources()
+        self.refresh_soon()
+
+    def _publish_resources(self) -> None:
+        """Update the resources that admission reads."""
+        status = self._status if self._node is None else self._node.status
+        reset = not self._written and self._reset_devices()
+        resources = with_extended(self._resources, self._devices(), status, reset=reset)
+        if resources != self._view.resources:
+            self._view = replace(self._view, resources=resources)
+            self._on_resources()
 
     def _publish_to_admission(self, node: Node | None) -> None:
         """Update the labels and taints that admission reads."""
@@ -244,6 +267,7 @@ class NodeManager:
             if node is None:
                 self.refresh_soon()
                 continue
+            self._publish_resources()
             was = before is not None and bool(before.spec.unschedulable)
             if was != bool(node.spec.unschedulable):
                 reason = "NodeSchedulable" if was else "NodeNotSchedulable"
@@ -314,6 +338,7 @@ class NodeManager:
             problems = (*problems, problem)
         if self._view.shutting_down:
             problems = (*problems, SHUTTING_DOWN)
+        self._publish_resources()
         # Other clients may have changed the conditions: the node controller sets them to Unknown
         # while it sees no heartbeats.
         if self._status is not None and self._node is not None:
@@ -438,3 +463,4 @@ class NodeManager:
             node = Node(apiVersion="v1", kind="Node", metadata=meta, spec=spec)
             self._node = await self._nodes.create(renewed(node))
         self._status = status
+        self._written = True

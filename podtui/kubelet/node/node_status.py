@@ -26,6 +26,7 @@ from podtui.api.v1 import (
     NodeSystemInfo,
 )
 from podtui.kubelet.types import NodeResources
+from podtui.manifest.validation.resources import is_extended
 from podtui.runtime.protocol import EngineInfo, ImageRecord
 from podtui.text.go_format import aggregated
 
@@ -117,6 +118,24 @@ def node_resources(
     return NodeResources(capacity=capacity, allocatable=allocatable)
 
 
+def with_extended(
+    resources: NodeResources, devices: NodeResources, status: NodeStatus | None, *, reset: bool
+) -> NodeResources:
+    """Return the node's resources with those of device plugins, and the other extended resources of
+    its recorded ``status``, which API clients set. With ``reset`` the recorded ones are 0, until
+    their plugins register."""
+    recorded = {} if status is None else status.capacity
+    kept = {
+        name: 0 if reset else parse_quantity(text).value()
+        for name, text in recorded.items()
+        if is_extended(name)
+    }
+    return NodeResources(
+        capacity={**kept, **resources.capacity, **devices.capacity},
+        allocatable={**kept, **resources.allocatable, **devices.allocatable},
+    )
+
+
 def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
     """Format amounts (CPU in millicores) as canonical quantities for the node's status."""
     texts: dict[str, str] = {}
@@ -124,7 +143,8 @@ def resource_texts(amounts: Mapping[str, int]) -> dict[str, str]:
         if name == "cpu":
             texts[name] = str(Quantity.of_milli(amount))
         else:
-            form = Format.DECIMAL_SI if name == "pods" else Format.BINARY_SI
+            counted = name == "pods" or is_extended(name)
+            form = Format.DECIMAL_SI if counted else Format.BINARY_SI
             texts[name] = str(Quantity.of(amount, form))
     return texts
 

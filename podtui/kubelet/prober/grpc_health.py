@@ -39,30 +39,12 @@ from podtui.kubelet.prober.dialing import (
 from podtui.kubelet.prober.http_get import PROBE_AGENT
 from podtui.kubelet.prober.state import SUCCESS, ProbeOutcome, failure
 from podtui.text.go_format import go_duration, quoted
+from podtui.wire.grpc_status import code_name
 from podtui.wire.varint import encode_varint
 
 PATH: Final = "/grpc.health.v1.Health/Check"
 BODY_LIMIT: Final = 10 * 1024
 """Bytes; a health reply has seven."""
-_CODES: Final = (
-    "OK",
-    "Canceled",
-    "Unknown",
-    "InvalidArgument",
-    "DeadlineExceeded",
-    "NotFound",
-    "AlreadyExists",
-    "PermissionDenied",
-    "ResourceExhausted",
-    "FailedPrecondition",
-    "Aborted",
-    "OutOfRange",
-    "Unimplemented",
-    "Internal",
-    "Unavailable",
-    "DataLoss",
-    "Unauthenticated",
-)
 _BY_HTTP_STATUS: Final = {
     400: "Internal",
     401: "Unauthenticated",
@@ -273,13 +255,6 @@ def probe_outcome(reply: Reply, timeout: float) -> ProbeOutcome:
         return SUCCESS
     name = _STATUSES[number] if number < len(_STATUSES) else str(number)
     return failure(f"service unhealthy (responded with {quoted(name)})")
-
-
-def code_name(number: str) -> str:
-    """Return Go's name of a gRPC status code."""
-    if number.isascii() and number.isdigit() and int(number) < len(_CODES):
-        return _CODES[int(number)]
-    return f"Code({number})"
 
 
 def rpc_failed(code: str, text: str, timeout: float) -> ProbeOutcome:

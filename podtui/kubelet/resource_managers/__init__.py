@@ -1,1 +1,1 @@
-"""The CPU, memory and topology managers: exclusive CPUs and NUMA memory (kubelet.md §13.7)."""
+"""The device, CPU, memory and topology managers (kubelet.md §13.7)."""

@@ -1,7 +1,7 @@
 """The resource managers of the node: admission, placement of containers, state files.
 
-Each pod is allocated exclusive CPUs and NUMA memory when it is admitted, and keeps them until it
-has stopped, also over restarts of the kubelet (kubelet.md §13.7).
+Each pod is allocated devices, exclusive CPUs and NUMA memory when it is admitted, and keeps them
+until it has stopped, also over restarts of the kubelet (kubelet.md §13.7).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from podtui.api.cpus import CpuMap, CpuSet, CpuUser, format_cpu_set, parse_cpu_set
 from podtui.api.pod_resources import GUARANTEED, pod_requests, qos_class
 from podtui.api.quantity import parse_quantity
-from podtui.api.v1 import Container, Pod
+from podtui.api.v1 import Container, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError, PodtuiError
 from podtui.kubelet.config import KubeletConfig
@@ -36,6 +36,12 @@ from podtui.kubelet.resource_managers.cpu_topology import (
     NO_CPUS,
     MachineTopology,
 )
+from podtui.kubelet.resource_managers.device_checkpoint import CHECKPOINT, DEVICE_PLUGINS
+from podtui.kubelet.resource_managers.device_manager import (
+    ContainerDevices,
+    DeviceError,
+    DeviceManager,
+)
 from podtui.kubelet.resource_managers.memory_manager import (
     Block,
     MemoryManager,
@@ -46,9 +52,11 @@ from podtui.kubelet.resource_managers.memory_manager import (
 )
 from podtui.kubelet.resource_managers.topology_manager import (
     AllocationError,
+    Hint,
     HintProvider,
     TopologyManager,
 )
+from podtui.kubelet.types import NodeView
 from podtui.private_files import read_private, write_private
 from podtui.runtime.protocol import Resources, Runtime
 
@@ -81,10 +89,12 @@ class RunningContainer:
 
 
 class ResourceManagers:
-    """With the default policies (``none``) it only checks that there is no other state.
+    """With the default policies (``none``) it only allocates devices, and checks that there is no
+    state of other policies.
 
     ``containers`` returns the running containers. ``topology`` reads the machine's topology and
-    blocks. ``on_change`` is called after allocations have changed.
+    blocks. ``on_change`` is called after allocations have changed. ``on_capacity`` and
+    ``on_health`` are those of `DeviceManager`.
     """
 
     def __init__(
@@ -96,6 +106,8 @@ class ResourceManagers:
         containers: Callable[[], Iterable[RunningContainer]],
         topology: Callable[[], MachineTopology],
         on_change: Callable[[], None] = lambda: None,
+        on_capacity: Callable[[], None] = lambda: None,
+        on_health: Callable[[Collection[str]], None] = lambda uids: None,
     ) -> None:
         self._runtime = runtime
         self._clock = clock
@@ -109,11 +121,31 @@ class ResourceManagers:
         self._root = Path(config.root_dir) if config.root_dir else None
         self._placed: dict[str, CpuSet] = {}
         self._changed = asyncio.Event()
+        self._checkpoint: Path | None = None
+        if config.plugin_dir:
+            self._checkpoint = Path(config.plugin_dir, DEVICE_PLUGINS, CHECKPOINT)
+        self.devices = DeviceManager(
+            clock=clock,
+            is_running=self._is_running,
+            write=self._write_checkpoint,
+            on_change=self._changed.set,
+            on_capacity=on_capacity,
+            on_health=on_health,
+        )
+        self.without_checkpoint = False
+        """True if no earlier kubelet on this machine had device plugins."""
 
     @property
     def _enabled(self) -> bool:
         config = self._config
-        return config.cpu_manager_policy != "none" or config.memory_manager_policy != "None"
+        return (
+            config.cpu_manager_policy != "none"
+            or config.memory_manager_policy != "None"
+            or config.topology_manager_policy != "none"
+        )
+
+    def _is_running(self, uid: str, container: str) -> bool:
+        return any((each.uid, each.name) == (uid, container) for each in self._containers())
 
     async def load(self) -> None:
         """Read the topology and the state files. Raises `PodtuiError` for settings that do not fit
@@ -126,6 +158,26 @@ class ResourceManagers:
         if self._enabled:
             await asyncio.to_thread(self._load)
             await self._save()
+        else:
+            self._topology = TopologyManager("none", self._config.topology_manager_scope, ())
+        await self._load_devices()
+
+    async def _load_devices(self) -> None:
+        """Restore the allocated devices. Without their checkpoint the kubelet runs all the same, as
+        the kubelet does."""
+        if self._checkpoint is None:
+            return
+        try:
+            content = await asyncio.to_thread(read_private, self._checkpoint)
+            self.without_checkpoint = content is None
+            if content is not None:
+                self.devices.restore(content)
+        except (OSError, PodtuiError) as error:
+            _LOG.error("allocated devices are not restored from %s: %s", self._checkpoint, error)
+
+    async def _write_checkpoint(self, content: bytes) -> None:
+        if self._checkpoint is not None:
+            await asyncio.to_thread(_write_files, [(self._checkpoint, content)])
 
     def _check_policies(self) -> None:
         self._read(CPU_STATE_FILE, "CPU", self._config.cpu_manager_policy, _CpuFile)
@@ -135,6 +187,7 @@ class ResourceManagers:
         config = self._config
         machine = self._read_topology()
         self._topology = topology_manager(config, machine)
+        self.devices.set_machine(node.id for node in machine.numa)
         if config.cpu_manager_policy == "static":
             options = cpu_policy_options(config.cpu_manager_policy_options)
             specific = parse_cpu_set(config.reserved_system_cpus)
@@ -168,16 +221,33 @@ class ResourceManagers:
                 raise self._bad_state("memory", MEMORY_STATE_FILE, str(error)) from error
 
     def disable(self) -> bool:
-        """Stop placing containers. Return True if the managers were active."""
-        active = self._topology is not None
+        """Stop placing containers. Return True if a policy was in effect."""
+        active = self._topology is not None and self._enabled
         self._topology = self.cpus = self.memory = None
         return active
 
     # --- pods
 
-    def admit(self, pod: Pod) -> AllocationError | None:
+    async def admit(self, pod: Pod) -> AllocationError | None:
         """Allocate the pod's resources, unless it has them. Return the error if they cannot be
         allocated; then the pod has none."""
+        if self._topology is None:
+            return None
+        self._changed.set()
+        TOPOLOGY_REQUESTS.inc()
+        providers = self._providers()
+        try:
+            for container, affinity in self._topology.affinities(pod, [self.devices, *providers]):
+                await self._allocate_devices(pod, container, affinity)
+                for provider in providers:
+                    provider.allocate(pod, container, affinity)
+        except AllocationError as error:
+            return self._failed(pod, error)
+        return None
+
+    def readmit(self, pod: Pod) -> AllocationError | None:
+        """Allocate CPUs and memory for a pod that starts over. It gets devices when its containers
+        start. Return the error if there is one; then the pod has none."""
         if self._topology is None:
             return None
         self._changed.set()
@@ -185,11 +255,43 @@ class ResourceManagers:
         try:
             self._topology.admit(pod, self._providers())
         except AllocationError as error:
-            if self._topology.policy != "none":
-                TOPOLOGY_ERRORS.inc()
-            self._release(pod.metadata.uid)
-            return error
+            return self._failed(pod, error)
         return None
+
+    async def _allocate_devices(self, pod: Pod, container: Container, affinity: Hint) -> None:
+        try:
+            await self.devices.allocate(pod, container, affinity)
+        except DeviceError as error:
+            raise AllocationError(str(error)) from error
+
+    def _failed(self, pod: Pod, error: AllocationError) -> AllocationError:
+        if self._topology is not None and self._topology.policy != "none":
+            TOPOLOGY_ERRORS.inc()
+        self._release(pod.metadata.uid)
+        return error
+
+    async def prepare_devices(self, pod: Pod, container: Container) -> ContainerDevices:
+        """Return what the container needs for its devices. Raises `DeviceError`."""
+        if self._topology is None:
+            return ContainerDevices()
+        return await self.devices.prepare(pod, container)
+
+    def show_devices(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """Return the status with the health of the containers' devices."""
+        if not self._config.gate("ResourceHealthStatus", True):
+            return status
+        return self.devices.show_health(pod, status)
+
+    def node_view(self, pod: Pod, view: NodeView) -> NodeView:
+        """Return the view of the node for a pod. If the pod has devices, the node has at least
+        those that are allocated, even if their plugin is not back yet."""
+        allocatable = view.resources.allocatable
+        counts = self.devices.allocated_counts(pod.metadata.uid)
+        least = {name: max(count, allocatable.get(name, 0)) for name, count in counts.items()}
+        if not least:
+            return view
+        resources = replace(view.resources, allocatable={**allocatable, **least})
+        return replace(view, resources=resources)
 
     def release(self, uid: str) -> None:
         """Release the resources of a pod that has stopped."""
@@ -199,7 +301,7 @@ class ResourceManagers:
 
     def keep_only(self, uids: Collection[str]) -> None:
         """Release the resources of all other pods."""
-        allocated: set[str] = set()
+        allocated: set[str] = set(self.devices.uids())
         if self.cpus is not None:
             allocated |= self.cpus.state.exclusive.keys()
         if self.memory is not None:
@@ -240,7 +342,7 @@ class ResourceManagers:
         return [manager for manager in (self.cpus, self.memory) if manager is not None]
 
     def _release(self, uid: str) -> None:
-        for provider in (self.cpus, self.memory):
+        for provider in (self.devices, self.cpus, self.memory):
             if provider is not None:
                 provider.release(uid)
 
@@ -283,6 +385,7 @@ class ResourceManagers:
                 self._changed.clear()
                 self._on_change()
                 await self._save()
+                await self.devices.save()
             await self.reconcile()
 
     async def reconcile(self) -> None:
@@ -542,6 +645,7 @@ def _write_files(files: Iterable[tuple[Path, bytes]]) -> None:
     """Replace the files atomically. Blocks."""
     for path, data in files:
         try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_private(path, data)
         except OSError as error:
             _LOG.warning("cannot write %s: %s", path, error)

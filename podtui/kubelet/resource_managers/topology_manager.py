@@ -1,8 +1,8 @@
 """Align the resources of a container or pod on NUMA nodes (kubelet.md §13.7).
 
-Each hint provider (the CPU and the memory manager) proposes sets of NUMA nodes. The policy merges
-one proposal of each, chooses the best, and decides whether the pod is admitted. The rules are those
-of the kubelet's package `topologymanager`, v1.36.
+Each hint source (the device, CPU and memory managers) proposes sets of NUMA nodes. The policy
+merges one proposal of each, chooses the best, and decides whether the pod is admitted. The rules
+are those of the kubelet's package `topologymanager`, v1.36.
 """
 
 from __future__ import annotations
@@ -41,16 +41,21 @@ class Hint(NamedTuple):
 
 
 ANY: Final = Hint(None, True)
+NO_AFFINITY: Final = Hint(None, False)
 Hints = Mapping[str, Sequence[Hint]]
 """The proposals by resource. An empty sequence: the resource cannot be aligned."""
 
 
-class HintProvider(Protocol):
-    """Proposes NUMA nodes for the resources that it allocates."""
+class HintSource(Protocol):
+    """Proposes NUMA nodes for resources."""
 
     def hints(self, pod: Pod, container: Container) -> Hints: ...
 
     def pod_hints(self, pod: Pod) -> Hints: ...
+
+
+class HintProvider(HintSource, Protocol):
+    """Proposes NUMA nodes for the resources that it allocates."""
 
     def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
         """Allocate for a container; does nothing if it has an allocation. Raises
@@ -70,19 +75,28 @@ class TopologyManager:
     def admit(self, pod: Pod, providers: Sequence[HintProvider]) -> None:
         """Allocate the resources of all containers. Raises `AllocationError`; what was allocated
         until then remains."""
+        for container, affinity in self.affinities(pod, providers):
+            for provider in providers:
+                provider.allocate(pod, container, affinity)
+
+    def affinities(
+        self, pod: Pod, sources: Sequence[HintSource]
+    ) -> Iterator[tuple[Container, Hint]]:
+        """Yield each container with the NUMA nodes to allocate from. The caller allocates its
+        resources before it takes the next one. Raises `AllocationError`."""
         containers = (*pod.spec.initContainers, *pod.spec.containers)
         if self.policy == "none":
             for container in containers:
-                _allocate(pod, container, Hint(None, False), providers)
+                yield container, NO_AFFINITY
             return
         of_pod = None
         if self.scope == "pod":
-            of_pod = self._affinity([provider.pod_hints(pod) for provider in providers])
+            of_pod = self._affinity([source.pod_hints(pod) for source in sources])
         for container in containers:
-            affinity = of_pod or self._affinity(
-                [provider.hints(pod, container) for provider in providers]
+            yield (
+                container,
+                of_pod or self._affinity([source.hints(pod, container) for source in sources]),
             )
-            _allocate(pod, container, affinity, providers)
 
     def _affinity(self, proposals: Sequence[Hints]) -> Hint:
         best, admitted = self.merge(proposals)
@@ -136,13 +150,6 @@ class TopologyManager:
         of = {node.id: node.distances for node in self.numa}
         total = sum(of[node][other] for node in nodes for other in nodes)
         return total / len(nodes) ** 2
-
-
-def _allocate(
-    pod: Pod, container: Container, affinity: Hint, providers: Sequence[HintProvider]
-) -> None:
-    for provider in providers:
-        provider.allocate(pod, container, affinity)
 
 
 def numa_sets(nodes: Iterable[int]) -> Iterator[Nodes]:

@@ -21,6 +21,7 @@ from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.prober.state import Probes
 from podtui.kubelet.resize.resizes import PodResources
+from podtui.kubelet.resource_managers.resource_managers import ResourceManagers
 from podtui.kubelet.status.container_status import PodView
 from podtui.kubelet.status.phase import PENDING, RUNNING
 from podtui.kubelet.status.pod_status import (
@@ -52,6 +53,7 @@ class StatusReporter:
         reasons: ReasonCache,
         probes: Probes,
         node: NodeManager,
+        managers: ResourceManagers,
         clock: Clock,
     ) -> None:
         self._cache = cache
@@ -60,6 +62,7 @@ class StatusReporter:
         self._reasons = reasons
         self._probes = probes
         self._node = node
+        self._managers = managers
         self._clock = clock
         self.counts = RestartCounts()
 
@@ -144,6 +147,7 @@ class StatusReporter:
             terminal=terminal,
         )
         status = self.counts.show(uid, status, seed=recorded)
+        status = self._managers.show_devices(pod, status)
         if decorate is not None:
             status = decorate(status)
         if previous is not None and (previous.phase, status.phase) == (PENDING, RUNNING):

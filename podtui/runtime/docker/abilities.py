@@ -32,6 +32,8 @@ _CONTROLLERS: Final = {
 _PODMAN_RESIZES: Final = (5, 1)
 _RECURSIVE_READ_ONLY_API: Final = (1, 44)
 _SUB_PATHS_API: Final = (1, 45)
+_ANNOTATIONS_API: Final = (1, 43)
+_CDI_API: Final = (1, 44)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
 _PROGRAMS: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _UNAVAILABLE: Final = "SYS_RESOURCE"
@@ -54,6 +56,11 @@ class Abilities:
     """Since API 1.44. From then on, a read-only mount is recursive unless it says otherwise."""
     volume_sub_paths: bool = False
     """The engine can mount a directory of a volume, since API 1.45."""
+    annotations: bool = False
+    """Annotations reach the OCI runtime, since API 1.43."""
+    cdi: bool = False
+    """Devices of the Container Device Interface, since API 1.44; the engine may have turned them
+    off, and then refuses them."""
     usage: bool = True
     """The engine counts the usage of each container. A rootless engine on cgroup v1 has no cgroups,
     and returns zeros (Docker) or the machine's values (Podman)."""
@@ -159,6 +166,8 @@ def abilities(
             and _kernel(info) >= _RECURSIVE_READ_ONLY_KERNEL
         ),
         volume_sub_paths=not podman and api >= _SUB_PATHS_API,
+        annotations=not podman and api >= _ANNOTATIONS_API,
+        cdi=not podman and api >= _CDI_API,
         memory_files=not info.get("LiveRestoreEnabled"),
         cpus=int(info.get("NCPU") or 0),
     )
@@ -207,6 +216,7 @@ def engine_info(
             (not able.cpu_shares, "CPU requests (shares)"),
             (not able.cpuset, "exclusive CPUs (cpusets)"),
             (not able.pids_limit, "process limits"),
+            (not able.cdi, "CDI devices of device plugins: Docker has them since version 25"),
             (not able.seccomp, "seccomp profiles"),
             (not able.usage, "usage of containers"),
             (not able.resize, "changed limits of a running container"),

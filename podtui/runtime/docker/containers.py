@@ -120,6 +120,11 @@ class Containers:
                     f"{mount.container_path}: the engine can't mount a subPath of an NFS volume;"
                     " Docker can since version 26"
                 )
+        if config.cdi_devices and not link.able.cdi:
+            raise ContainerCreateError(
+                f"{', '.join(config.cdi_devices)}: the engine has no CDI devices; Docker has them"
+                " since version 25"
+            )
         try:
             sources = {
                 mount: await self._source(link, sandbox_id, store, mount)

@@ -320,6 +320,7 @@ def container_payload(
         host["Runtime"] = sandbox.runtime
     created = {config.termination_message_path: files.termination, _HOSTS: files.hosts}
     add_mounts(host, config, files.sources, created, abilities)
+    _add_devices(host, config, abilities, warnings)
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
     # What the engine cannot do is taken out, with a warning: the container runs with less instead
@@ -388,6 +389,28 @@ def enforced(resources: Resources, abilities: Abilities) -> Resources:
         cpuset_cpus=resources.cpuset_cpus if abilities.cpuset else "",
         cpuset_mems=resources.cpuset_mems if abilities.cpuset else "",
     )
+
+
+def _add_devices(
+    host: Json, config: ContainerConfig, abilities: Abilities, warnings: list[str]
+) -> None:
+    if config.devices:
+        host["Devices"] = [
+            {
+                "PathOnHost": device.host_path,
+                "PathInContainer": device.container_path,
+                "CgroupPermissions": device.permissions,
+            }
+            for device in config.devices
+        ]
+    if config.cdi_devices:
+        host["DeviceRequests"] = [{"Driver": "cdi", "DeviceIDs": list(config.cdi_devices)}]
+    if config.oci_annotations:
+        if abilities.annotations:
+            host["Annotations"] = dict(config.oci_annotations)
+        else:
+            names = ", ".join(config.oci_annotations)
+            warnings.append(f"annotations of devices do not reach the OCI runtime: {names}")
 
 
 def _add_resources(

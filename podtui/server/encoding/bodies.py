@@ -15,6 +15,7 @@ from podtui.manifest.yaml_reader import read_yaml
 from podtui.server.encoding import protobuf
 from podtui.server.encoding.decoding import DecodeError, Tree, json_kind, parse_json
 from podtui.server.status import StatusError, bad_request
+from podtui.wire.protobuf import ProtobufError
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -61,7 +62,7 @@ def parse_body(request: web.Request, body: bytes, kind: str) -> Tree:
 def _parse_protobuf(body: bytes) -> Tree:
     try:
         return protobuf.decode(body)
-    except protobuf.ProtobufError as error:
+    except ProtobufError as error:
         raise bad_request(str(error)) from error
 
 

@@ -94,6 +94,8 @@ def header(model: Model, totals: Totals, width: int, namespace: str = "") -> tup
     elif node is None:
         if model.link is LinkState.LOST:
             left += [Span("✖ agent lost", "error")]
+        elif model.link is LinkState.CONNECTED:
+            left += [Span("◔ the node has no status yet", "init")]
         else:
             left += [Span("◔ waiting for the agent…", "init")]
     else:

@@ -17,6 +17,7 @@ from podtui.agent import cluster_ports as ports_module
 from podtui.agent.cluster_member import is_read_elsewhere, is_write
 from podtui.agent.cluster_ports import ClusterApi, ClusterDocuments, cluster_ports
 from podtui.agent.cluster_state import problem
+from podtui.api.cluster import NOT_REGISTERED
 from podtui.api.names import (
     CLUSTER,
     CLUSTER_UNAVAILABLE,
@@ -37,12 +38,14 @@ from podtui.api.v1 import (
     Lease,
     Node,
     NodeCondition,
+    NodeStatus,
     ObjectMeta,
     ObjectReference,
     OwnerReference,
     Pod,
     PodStatus,
 )
+from podtui.client.connection import HttpConnection
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError, NotFound, PodtuiError
@@ -265,6 +268,21 @@ async def test_the_node_is_registered_and_its_folder_stays_here(world: World) ->
     assert copy.metadata.annotations[STATIC_POD_PATH] == "/m"
 
 
+async def test_a_node_that_others_create_is_in_the_copy_with_the_reason(world: World) -> None:
+    world.api.registers = False
+    with pytest.raises(NotFound):
+        await world.ports.node.update(lambda node: node)
+    missing = await condition(world, NODE_REFUSED, "True")
+    assert missing.reason == NOT_REGISTERED
+    assert missing.message == 'the cluster has no node "n1", and registerNode is false'
+    assert await world.server.get("nodes", "", "n1") is None
+    meta = ObjectMeta(name="n1")
+    await world.server.create("nodes", Node(apiVersion="v1", kind="Node", metadata=meta))
+    status = NodeStatus(capacity={"cpu": "1"})
+    await world.ports.node.update(lambda node: structs.replace(node, status=status))
+    await condition(world, NODE_REFUSED, "False")
+
+
 async def condition(world: World, name: str, status: str) -> NodeCondition:
     """Return a condition of the copy of the node, once it has this status."""
 
@@ -477,6 +495,31 @@ async def test_only_documents_of_pods_here_are_followed(world: World) -> None:
         await world.server.put("configmaps", structs.replace(config, data={"k": "2"}))
         assert await anext(keys) == key
         assert (await documents.get(key)).data == {"k": "2"}
+
+
+async def test_documents_that_are_refused_at_first_are_followed_soon(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node authorizer of an API server may learn of a pod after its node has."""
+    config = ConfigMap(metadata=ObjectMeta(name="c", namespace="default"), data={"k": "1"})
+    await world.server.create("configmaps", config)
+    get, refusals = HttpConnection.get, 2
+
+    async def refuse(self: HttpConnection, path: str, *arguments: Any, **others: Any) -> bytes:
+        nonlocal refusals
+        if refusals and path.endswith("/configmaps"):
+            refusals -= 1
+            raise ApiError(403, "Forbidden", "no relationship found between node 'n1' and it")
+        return await get(self, path, *arguments, **others)
+
+    monkeypatch.setattr(HttpConnection, "get", refuse)
+    world.api.client.refused_delay = 60.0
+    source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="c"))
+    documents: Any = world.ports.documents
+    async with aclosing(documents.changes("ConfigMap")) as keys, asyncio.timeout(20):
+        documents.follow_those_of([api_pod("web", container(envFrom=(source,)))])
+        assert await anext(keys) == ("ConfigMap", "default", "c")
+    assert refusals == 0
 
 
 async def test_documents_are_followed_again_after_a_failure(world: World) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from kubelet_world import World, container, pod, with_env
 
 from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
-from podtui.api.v1 import Lifecycle
+from podtui.api.v1 import Lifecycle, Pod, PodStatus
 from podtui.runtime.memory import Behaviour
+from podtui.runtime.protocol import Started
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
@@ -54,6 +57,40 @@ async def test_starting_costs_no_needless_engine_calls() -> None:
             "list": 1,
             "container_status": 1,
         }
+
+
+async def test_a_start_writes_three_statuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are for the pod, its sandbox and its containers, also if the engine is slow."""
+    world = World()
+    start = world.runtime.start_container
+
+    async def slow(container_id: str) -> Started:
+        await world.sleep(5.0)
+        return await start(container_id)
+
+    monkeypatch.setattr(world.runtime, "start_container", slow)
+    statuses: list[PodStatus] = []
+
+    async def follow() -> None:
+        async for change in world.store.watch("pods"):
+            assert isinstance(change.object, Pod)
+            if change.object.status.conditions:
+                statuses.append(change.object.status)
+
+    async with world.running(), asyncio.TaskGroup() as group:
+        task = group.create_task(follow())
+        await world.sleep(0.5)
+        world.add(pod())
+        await world.until(lambda: world.phase() == "Running")
+        await world.sleep(20.0)
+        task.cancel()
+    begun = ["PodReadyToStartContainers" in true_conditions(status) for status in statuses]
+    assert begun == [False, True, True]
+    assert [status.phase for status in statuses] == ["Pending", "Pending", "Running"]
+
+
+def true_conditions(status: PodStatus) -> set[str]:
+    return {condition.type for condition in status.conditions if condition.status == "True"}
 
 
 async def test_events_of_a_start_are_in_order() -> None:

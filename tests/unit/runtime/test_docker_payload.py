@@ -37,6 +37,7 @@ from podtui.runtime.docker.sandboxes import page_options, source_address
 from podtui.runtime.docker.storage import compute_layout, first_places
 from podtui.runtime.protocol import (
     ContainerConfig,
+    DeviceMapping,
     EngineInfo,
     Mount,
     NamespaceMode,
@@ -453,3 +454,39 @@ def test_labels_provide_values_omitted_by_podman() -> None:
     for once in (False, True):
         made = ContainerConfig(**CONFIG, stdin=True, stdin_once=once)
         assert (STDIN_ONCE_LABEL in container_labels(made, "root", "s", "")) is once
+
+
+def test_devices_of_plugins() -> None:
+    config = container(
+        devices=(DeviceMapping(host_path="/dev/a", container_path="/dev/b", permissions="rw"),),
+        cdi_devices=("example.com/gpu=0",),
+        oci_annotations={"example.com/a": "b"},
+    )
+    for able in (Abilities(cdi=True, annotations=True), Abilities()):
+        payload, warnings = payload_of(config, able=able)
+        host = payload["HostConfig"]
+        assert host["Devices"] == [
+            {"PathOnHost": "/dev/a", "PathInContainer": "/dev/b", "CgroupPermissions": "rw"}
+        ]
+        assert host["DeviceRequests"] == [{"Driver": "cdi", "DeviceIDs": ["example.com/gpu=0"]}]
+        assert host.get("Annotations") == ({"example.com/a": "b"} if able.annotations else None)
+        lost = "annotations of devices do not reach the OCI runtime: example.com/a"
+        assert warnings == (() if able.annotations else (lost,))
+
+
+@pytest.mark.parametrize(
+    ("api", "podman", "annotations", "cdi"),
+    [
+        ((1, 41), False, False, False),
+        ((1, 43), False, True, False),
+        ((1, 44), False, True, True),
+        ((1, 44), True, False, False),
+    ],
+)
+def test_cdi_devices_and_annotations_by_version(
+    api: tuple[int, int], podman: bool, annotations: bool, cdi: bool
+) -> None:
+    able = abilities({}, podman=podman, api=api)
+    assert (able.annotations, able.cdi) == (annotations, cdi)
+    found = engine_info({}, {}, api_version="", able=able, local=True)
+    assert any("CDI" in text for text in found.lacking) is not cdi

@@ -25,6 +25,7 @@ from podtui.api.v1 import (
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.images import simulated_image
 from podtui.why import Facts, Health, Kind, diagnose, diagnose_manifest
+from podtui.why.node_pods import NodePods
 
 pytestmark = pytest.mark.virtual_time
 
@@ -327,6 +328,49 @@ def test_a_back_off_without_other_evidence() -> None:
 def test_an_unknown_rejection_is_quoted() -> None:
     status = PodStatus(phase="Failed", reason="InvalidNodeInfo", message="Kubelet cannot tell")
     assert cause_of(status) == "Rejected"
+
+
+UNAVAILABLE = (
+    "Pod was rejected: Allocate failed due to requested number of devices unavailable for "
+    "example.com/gpu. Requested: 2, Available: 1, which is unexpected"
+)
+
+
+def test_devices_that_are_in_use() -> None:
+    asks = "resources: {limits: {example.com/gpu: 2}}\n"
+    manifest, rejected = manifest_of(pod_text(asks))
+    _, user = manifest_of(pod_text(asks).replace("name: web", "name: trainer"), "trainer")
+    assert rejected is not None
+    assert user is not None
+    status = PodStatus(phase="Failed", reason="UnexpectedAdmissionError", message=UNAVAILABLE)
+    rejected = structs.replace(rejected, status=status)
+    diagnosis = diagnose(
+        Facts(pod=rejected, now=0.0, manifest=manifest, node_pods=NodePods((rejected, user)))
+    )
+    assert (diagnosis.cause, diagnosis.brief) == ("NoDevice", "no free example.com/gpu")
+    assert diagnosis.title == ("The container needs 2 of example.com/gpu, but the node had 1 free.")
+    assert "Largest requests now: trainer-n1 2." in diagnosis.sentences
+    assert diagnosis.position is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no healthy devices present; cannot allocate unhealthy devices example.com/gpu",
+        "cannot allocate unregistered device example.com/gpu",
+        "endpoint example.com/gpu has been stopped",
+        "endpoint not found in cache for a registered resource: example.com/gpu",
+    ],
+)
+def test_devices_without_a_plugin(text: str) -> None:
+    message = f"Pod was rejected: Allocate failed due to {text}, which is unexpected"
+    status = PodStatus(phase="Failed", reason="UnexpectedAdmissionError", message=message)
+    made = Pod(metadata=ObjectMeta(name="x"), spec=PodSpec(containers=()), status=status)
+    diagnosis = diagnose(Facts(pod=made, now=0.0))
+    assert (diagnosis.cause, diagnosis.brief) == (
+        "NoDevicePlugin",
+        "no plugin or healthy device of example.com/gpu",
+    )
 
 
 def test_a_pod_without_any_evidence() -> None:

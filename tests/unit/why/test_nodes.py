@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
-from served import node
+from served import node, pod
 from why_objects import inventory
 
 from podtui.api.names import (
@@ -14,7 +14,7 @@ from podtui.api.names import (
     LEASE_NOT_RENEWED,
     NODE_REFUSED,
 )
-from podtui.api.v1 import Node, NodeCondition
+from podtui.api.v1 import Node, NodeCondition, PodIP, PodStatus
 from podtui.why import Diagnosis, Kind
 from podtui.why.nodes import CLUSTER_CAUSES
 from podtui.why.objects import diagnose_object, unwell
@@ -52,6 +52,7 @@ def why(item: Node) -> Diagnosis:
         (CLUSTER_UNAVAILABLE, "ClusterLost", "ClusterLost",
          "The API server of the cluster does not answer as expected: why."),
         (NODE_REFUSED, "Forbidden", "NodeRefused", "The cluster does not accept the node: why."),
+        (NODE_REFUSED, "NotRegistered", "NodeNotRegistered", "Why."),
         (LEASE_NOT_RENEWED, "Forbidden", "LeaseNotRenewed", "Its lease cannot be renewed: why."),
     ],
 )  # fmt: skip
@@ -113,3 +114,33 @@ def test_a_node_under_pressure() -> None:
     assert (diagnosis.cause, diagnosis.title) == (
         "NodePressure", "It is under pressure: disk is full.",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "ip", "host_network", "names_pod"),
+    [
+        (("10.240.1.0/24",), "10.240.1.7", False, False),
+        (("10.240.1.0/24",), "172.17.0.2", False, True),
+        (("10.240.1.0/24",), "192.168.0.1", True, False),
+        (("10.240.1.0/24",), "fd00::2", False, False),
+        (("10.240.1.0/24", "fd00::/64"), "fd01::2", False, True),
+        ((), "172.17.0.2", False, False),
+    ],
+)
+def test_a_pod_ip_outside_of_the_range_of_the_node(
+    cidrs: tuple[str, ...], ip: str, host_network: bool, names_pod: bool
+) -> None:
+    item = member()
+    item = structs.replace(item, spec=structs.replace(item.spec, podCIDRs=cidrs))
+    status = PodStatus(podIPs=(PodIP(ip=ip),))
+    web = pod("web")
+    spec = structs.replace(web.spec, nodeName="n1", hostNetwork=host_network)
+    web = structs.replace(web, spec=spec, status=status)
+    diagnosis = diagnose_object(inventory(item, web), item)
+    text = (
+        f"The pod web has the IP {ip}, which is not within the range that the cluster assigns to"
+        f" the node: {', '.join(cidrs)} (spec.podCIDR)."
+    )
+    assert (text in diagnosis.sentences) is names_pod
+    assert bool(diagnosis.advice) is names_pod
+    assert diagnosis.cause == "NodeReady"

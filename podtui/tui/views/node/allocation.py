@@ -22,7 +22,10 @@ from podtui.tui.widgets.format import cores, size
 from podtui.tui.widgets.sanitize import clean
 
 RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
+"""The resources of every node."""
 TITLES: Final = {"cpu": "cpu", "memory": "memory", "pods": "pods", "ephemeral-storage": "storage"}
+_IN_BYTES: Final = ("memory", "ephemeral-storage")
+_HUGE_PAGES: Final = "hugepages-"
 _LACKING: Final = re.compile(r"\(res: ([^,]+), q: ([0-9]+)\)")
 _OUT_OF: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), capacity: (\d+)")
 
@@ -78,7 +81,9 @@ class Shares:
 
     def _sorted(self, resource: str) -> ResourceShares:
         active = [ask for ask in self._asks.values() if ask.active]
-        shares = [Share(ask.key, ask.label, ask.name, ask.requests[resource]) for ask in active]
+        shares = [
+            Share(ask.key, ask.label, ask.name, ask.requests.get(resource, 0)) for ask in active
+        ]
         shares.sort(key=lambda share: (-share.requested, share.name))
         return ResourceShares(
             tuple(shares),
@@ -117,20 +122,23 @@ def requests_of(pod: Pod) -> PodRequests:
     if is_rejected(pod):
         message = clean(pod.status.message.removeprefix(REJECTED))
         refused = (clean(pod.status.reason), message)
+    containers = (*pod.spec.initContainers, *pod.spec.containers)
+    named = {name for c in containers for name in (*c.resources.requests, *c.resources.limits)}
+    resources = {*RESOURCES, *named}
     return PodRequests(
         pod_key(pod),
         pod_label(pod),
         (pod.metadata.namespace, pod.metadata.name),
         is_active(pod),
-        {resource: requested(pod, resource) for resource in RESOURCES},
-        {resource: limited(pod, resource) for resource in RESOURCES if resource != "pods"},
+        {resource: requested(pod, resource) for resource in resources},
+        {resource: limited(pod, resource) for resource in resources if resource != "pods"},
         refused,
         pod.metadata.annotations.get(WOULD_FIT) == "true",
     )
 
 
 class Gauge(Struct, frozen=True):
-    """One resource, in millicores, bytes or pods. ``used`` is None if it is not measured."""
+    """One resource, in millicores, bytes or pieces. ``used`` is None if it is not measured."""
 
     resource: str
     capacity: int
@@ -173,7 +181,25 @@ class RejectedPod(Struct, frozen=True):
 def in_unit(resource: str, count: int) -> str:
     if resource == "cpu":
         return cores(count)
-    return str(count) if resource == "pods" else size(count)
+    in_bytes = resource in _IN_BYTES or resource.startswith(_HUGE_PAGES)
+    return size(count) if in_bytes else str(count)
+
+
+def title_of(resource: str) -> str:
+    """Return a short name: ``gpu`` for ``example.com/gpu``."""
+    return TITLES.get(resource) or clean(resource.rpartition("/")[2])
+
+
+def node_resources(node: Node) -> list[str]:
+    """List the resources to show: `RESOURCES`, and the extended resources and huge pages that the
+    node has."""
+    capacity = node.status.capacity
+    others = (
+        name
+        for name in sorted(capacity)
+        if ("/" in name or name.startswith(_HUGE_PAGES)) and amount(name, capacity[name])
+    )
+    return [*(name for name in RESOURCES if name in capacity), *others]
 
 
 def gauges(
@@ -183,7 +209,7 @@ def gauges(
     node_use: Usage | None,
     shares: Shares | None = None,
 ) -> tuple[Gauge, ...]:
-    """Return one gauge for each of `RESOURCES` that the node has.
+    """Return one gauge for each of `node_resources`.
 
     ``shares`` is the cache from the previous call.
     """
@@ -191,9 +217,7 @@ def gauges(
         shares = Shares()
     shares.keep(asks)
     result: list[Gauge] = []
-    for resource in RESOURCES:
-        if resource not in node.status.capacity:
-            continue
+    for resource in node_resources(node):
         capacity = amount(resource, node.status.capacity[resource])
         allocatable = node.status.allocatable.get(resource)
         column = shares.of(resource)
@@ -238,10 +262,10 @@ def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> RejectedPo
             fits = False
             shortages.append(f"lacks {resource}")
             continue
-        need, free = ask.requests[resource], gauge.allocatable - gauge.requested
+        need, free = ask.requests.get(resource, 0), gauge.allocatable - gauge.requested
         fits &= need <= free
         shortages.append(
-            f"{TITLES[resource]}: requests {gauge.text(need)}, {gauge.text(max(0, free))} free"
+            f"{title_of(resource)}: requests {gauge.text(need)}, {gauge.text(max(0, free))} free"
         )
     return RejectedPod(
         ask.key, ask.label, reason, "; ".join(shortages) or message, fits or ask.would_fit
@@ -277,9 +301,8 @@ def is_ready(node: Node) -> bool:
 def _sums(amounts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     sums: dict[str, int] = {}
     for quantities in amounts:
-        for name in RESOURCES:
-            if name in quantities:
-                sums[name] = sums.get(name, 0) + amount(name, quantities[name])
+        for name, text in quantities.items():
+            sums[name] = sums.get(name, 0) + amount(name, text)
     return {name: f"{total}m" if name == "cpu" else str(total) for name, total in sums.items()}
 
 

@@ -12,7 +12,7 @@ from podtui.api.cpus import CPUS, CpuMap, decode_cpu_map, format_cpu_set
 from podtui.api.names import WOULD_EVICT
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, NodeCondition
-from podtui.tui.views.node.allocation import TITLES, Gauge, RejectedPod
+from podtui.tui.views.node.allocation import Gauge, RejectedPod, title_of
 from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, width_of, wrap
 from podtui.tui.widgets.format import percent
 from podtui.tui.widgets.sanitize import clean
@@ -85,10 +85,14 @@ def _bar_line(gauge: Gauge, width: int, selected: str) -> Line:
         room += 15
     cells = max(6, min(60, width - _LABEL - room))
     return (
-        Span(f"{TITLES[gauge.resource]:<{_LABEL}}", "key"),
+        _title(gauge),
         *bar(gauge, cells, selected),
         *texts,
     )
+
+
+def _title(gauge: Gauge) -> Span:
+    return Span(f"{sized(title_of(gauge.resource), _LABEL - 1)} ", "key")
 
 
 def bar(gauge: Gauge, cells: int, selected: str = "") -> list[Span]:
@@ -239,7 +243,7 @@ def resource_lines(gauges: Sequence[Gauge], width: int, *, spacious: bool) -> li
     for gauge in gauges:
         lines.append(
             (
-                Span(f"{TITLES[gauge.resource]:<{_LABEL}}", "key"),
+                _title(gauge),
                 Span(f"{gauge.text(gauge.capacity):>{plain[0]}}"),
                 Span(f"{gauge.text(gauge.allocatable):>{plain[1]}}"),
                 _shared(gauge, gauge.requested, shared, watched=True),

@@ -12,7 +12,7 @@ from podtui.api.local import Lack, PodToRemove, PortHolder, WhatIf
 from podtui.api.quantity import parse_quantity
 from podtui.errors import PodtuiError
 from podtui.tui.views.labels import name_label
-from podtui.tui.views.node.allocation import TITLES, in_unit
+from podtui.tui.views.node.allocation import in_unit, title_of
 from podtui.tui.widgets.cells import Line, Span, sized, wrap
 from podtui.tui.widgets.sanitize import clean
 
@@ -173,7 +173,7 @@ def _lacks(lacks: Sequence[Lack], width: int) -> list[Line]:
     )
     lines: list[Line] = [(Span(sized(head, width).rstrip(), "heading"),)]
     for lack in lacks:
-        name = TITLES.get(lack.resource, clean(lack.resource))
+        name = title_of(lack.resource)
         free = max(0, lack.capacity - lack.used)
         cells = [in_unit(lack.resource, n) for n in (lack.requested, free, lack.capacity)]
         lines.append(
@@ -209,10 +209,7 @@ def _removal_lines(leave: Sequence[PodToRemove], width: int, *, ends: bool) -> l
     heading = "Preempted pods" if ends else "Pods to remove"
     lines: list[Line] = [(Span(heading, "heading"), Span("  the smallest sufficient set", "muted"))]
     for pod in leave:
-        frees = [
-            f"{TITLES.get(name, clean(name))} {in_unit(name, amount)}"
-            for name, amount in pod.frees.items()
-        ]
+        frees = [f"{title_of(name)} {in_unit(name, amount)}" for name, amount in pod.frees.items()]
         frees += [f"port {port}" for port in pod.ports]
         line = (
             Span("  ✖ ", "warning"),

@@ -17,6 +17,7 @@ from podtui.kubelet.node.node_status import (
     node_status,
     resource_texts,
     same_but_heartbeat,
+    with_extended,
 )
 from podtui.kubelet.types import NodeResources
 from podtui.runtime.protocol import ImageRecord
@@ -242,3 +243,22 @@ def test_events_of_conditions():
     assert condition_events("n", first, crowded) == (
         ("NodeHasInsufficientPID", "Node n status is now: NodeHasInsufficientPID"),
     )
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_extended_resources_of_plugins_and_of_clients(reset: bool) -> None:
+    before = NodeStatus(
+        capacity={"cpu": "64", "example.com/client": "5k", "example.com/gpu": "7"},
+        allocatable={"cpu": "64", "example.com/client": "4", "example.com/gpu": "7"},
+    )
+    devices = NodeResources(
+        capacity={"example.com/gpu": 2048}, allocatable={"example.com/gpu": 2047}
+    )
+    found = with_extended(resources(), devices, before, reset=reset)
+    client = "0" if reset else "5k"
+    assert resource_texts(found.capacity)["example.com/client"] == client
+    assert resource_texts(found.allocatable)["example.com/client"] == client
+    assert resource_texts(found.capacity)["example.com/gpu"] == "2048"
+    assert resource_texts(found.allocatable)["example.com/gpu"] == "2047"
+    assert found.capacity["cpu"] == resources().capacity["cpu"]
+    assert with_extended(resources(), NodeResources(), None, reset=reset) == resources()

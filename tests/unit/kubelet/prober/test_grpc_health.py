@@ -27,10 +27,11 @@ from podtui.kubelet.prober.dialing import (
     probe_port,
     read_error,
 )
-from podtui.kubelet.prober.grpc_health import Reply, check, code_name, probe_outcome, request
+from podtui.kubelet.prober.grpc_health import Reply, check, probe_outcome, request
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.http_get import redirected, request_for
 from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict, failure
+from podtui.wire.grpc_status import code_name
 
 UNIMPLEMENTED = (
     "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from raised_errors import raises_only
 
 from podtui.server.encoding import protobuf
-from podtui.server.encoding.protobuf import ProtobufError
+from podtui.wire.protobuf import ProtobufError
 
 RECORDED = [
     json.loads(line)

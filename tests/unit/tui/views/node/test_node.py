@@ -95,6 +95,35 @@ def test_a_rejected_pod_shows_the_missing_resources() -> None:
     assert rejections(ASKS, gauges(roomier, ASKS, {}, None))[0].fits
 
 
+def test_extended_resources_are_counted_beside_the_others() -> None:
+    names = ("example.com/gpu", "hugepages-2Mi", "hugepages-1Gi")
+    amounts = dict(zip(names, ("4", "64Mi", "0"), strict=True))
+    base = node()
+    shown = msgspec.structs.replace(
+        base,
+        status=msgspec.structs.replace(
+            base.status,
+            capacity={**base.status.capacity, **amounts},
+            allocatable={**base.status.allocatable, **amounts, "example.com/gpu": "3"},
+        ),
+    )
+    user = pod("a", status())
+    limits = {"example.com/gpu": "2"}
+    resources = ResourceRequirements(requests=limits, limits=limits)
+    container = msgspec.structs.replace(user.spec.containers[0], resources=resources)
+    user = msgspec.structs.replace(
+        user, spec=msgspec.structs.replace(user.spec, containers=(container,))
+    )
+    found = gauges(shown, [requests_of(user), *ASKS], USE, None)
+    assert [gauge.resource for gauge in found[4:]] == ["example.com/gpu", "hugepages-2Mi"]
+    gpu, pages = found[4:]
+    assert (gpu.capacity, gpu.allocatable, gpu.requested, gpu.limits) == (4, 3, 2, 2)
+    lines = [line_text(line) for line in node_lines(found, (), width=78, height=8)]
+    assert any(line.startswith("gpu ") and "2 of 3" in line for line in lines)
+    assert any(line.startswith("hugepa… ") and "0 of 64Mi" in line for line in lines)
+    assert pages.requested == 0
+
+
 def test_lines_fit_and_name_each_resource() -> None:
     refused = rejections(ASKS, FOUND)
     for width, height in ((58, 7), (78, 8), (84, 24), (30, 10)):
