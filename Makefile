@@ -102,7 +102,7 @@ cluster-test: kubectl ## Run the tests of a node on a real control plane: make c
 		scripts/with_engine.sh $(PYTEST) tests/e2e/test_cluster_node.py -v; \
 	fi
 
-engines: dev ## Run the contract on rootless Docker, Podman and rootless Podman, and the tests of Services on Podman
+engines: dev ## Run the contract and the tests of Services on rootless Docker, Podman and rootless Podman
 	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist loadfile -q -rxX
 
 contract: dev ## Run the contract and the golden cases on any engine: make contract ENGINE=unix:///run/podman/podman.sock

@@ -26,6 +26,7 @@ _NO_CLASS = re.compile(r'runtimeclass\.node\.k8s\.io "([^"]+)" not found')
 _NO_RUNTIME = re.compile(r'no runtime for "([^"]+)" is configured')
 _RUNTIMES = re.compile(r"; runtimes of the engine: (.+)$")
 _UNBOUND = re.compile(r"error processing PVC (?:([^/\s]+)/)?(\S+): PVC is not bound")
+_NO_DRIVER = re.compile(r"driver name (\S+) not found in the list of registered CSI drivers")
 _TOKEN = re.compile(r"failed to fetch token: (.+)", re.DOTALL)
 _NO_ACCOUNT = re.compile(r'serviceaccounts? "([^"]+)" not found')
 _CREATES = {"Directory": "DirectoryOrCreate", "File": "FileOrCreate"}
@@ -125,6 +126,14 @@ def _start_without(facts: Facts, match: Match, source: Source) -> Iterator[Fix |
         path = (*match.field[:-1], "optional")
         edits = source.set(path, True, after=str(match.field[-1]))
         yield Fix("Start without it: optional true", edits, "The volume is then empty.")
+
+
+def _no_driver(facts: Facts) -> Match | None:
+    mount = _mount(facts)
+    match = _NO_DRIVER.search(mount[1]) if mount is not None else None
+    if mount is None or match is None:
+        return None
+    return Match({"volume": mount[0], "driver": match[1]}, mount[2])
 
 
 def _token(facts: Facts) -> Match | None:
@@ -265,6 +274,17 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         advice="See what the claim waits for: kubectl describe pvc {claim} -n {namespace}",
         events=("FailedMount",),
         docs=_DOCS + "concepts/storage/persistent-volumes/#binding",
+    ),
+    Rule(
+        id="DriverMissing",
+        match=_no_driver,
+        title="The CSI driver {driver} of the volume {volume} is not registered on the node.",
+        brief="no CSI driver {driver}",
+        sentences=("No container starts before all volumes are set up.",),
+        advice="Run the driver's node plugin on this machine. It registers at a socket in"
+        " plugins_registry, below pluginDir.",
+        events=("FailedMount",),
+        docs=_DOCS + "concepts/storage/volumes/#csi",
     ),
     Rule(
         id="VolumeFailed",

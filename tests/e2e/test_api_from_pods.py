@@ -10,10 +10,12 @@ import json
 import os
 import shutil
 import socket
+import stat
 import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
@@ -21,6 +23,9 @@ import yaml
 from kubectl_agent import KubectlAgent, kubectl_agent
 from real_kubectl import kubectl
 
+from podtui.runtime.protocol import EngineInfo
+
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("declared")]
 FILES: Final = Path(__file__).parent / "applications"
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", sys.base_prefix)
@@ -54,16 +59,19 @@ subjects: [{kind: ServiceAccount, name: operator}]
 
 
 @pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
-    base = tmp_path_factory.mktemp("api")
-    with kubectl_agent(base, node="n1") as started:
-        programs = base / "programs"
-        programs.mkdir()
-        shutil.copy(kubectl(), programs / "kubectl")
-        for name in ("client.py", "operator.py"):
-            shutil.copy(FILES / name, programs / name)
-        started.out("apply", "-f", "-", text=RBAC)
-        yield started
+def agent() -> Iterator[KubectlAgent]:
+    # The user of a rootless engine does not reach the folders of pytest.
+    with TemporaryDirectory(prefix="podtui-api-") as folder:
+        base = Path(folder)
+        base.chmod(0o755)
+        with kubectl_agent(base, node="n1") as started:
+            programs = base / "programs"
+            programs.mkdir()
+            shutil.copy(kubectl(), programs / "kubectl")
+            for name in ("client.py", "operator.py"):
+                shutil.copy(FILES / name, programs / name)
+            started.out("apply", "-f", "-", text=RBAC)
+            yield started
 
 
 def pod(agent: KubectlAgent, name: str, *command: str, account: str = "reader") -> dict[str, Any]:
@@ -72,6 +80,7 @@ def pod(agent: KubectlAgent, name: str, *command: str, account: str = "reader") 
     packages = sysconfig.get_path("purelib")
     paths = {path: path for path in LIBRARIES if os.path.exists(path)}
     paths |= {"/programs": programs, "/packages": packages}
+    paths = {target: readable(path, agent.root.parent) for target, path in paths.items()}
     container = {
         "name": "c",
         "image": "busybox:1.36",
@@ -100,6 +109,18 @@ def pod(agent: KubectlAgent, name: str, *command: str, account: str = "reader") 
             ],
         },
     }
+
+
+def readable(path: str, folder: Path) -> str:
+    """Return the path, or a copy in ``folder`` if other users cannot reach it: a rootless engine
+    mounts only what its user can."""
+    if all(parent.stat().st_mode & stat.S_IXOTH for parent in Path(path).parents):
+        return path
+    copy = folder / path.strip("/").replace("/", "-")
+    if not copy.exists():
+        unused = shutil.ignore_patterns("__pycache__", "site-packages", "test", "*.a")
+        shutil.copytree(path, copy, symlinks=True, ignore=unused)
+    return str(copy)
 
 
 def python() -> str:
@@ -167,7 +188,8 @@ def test_kubectl_in_a_pod_has_the_rights_of_its_account(agent: KubectlAgent) -> 
 
 
 def test_a_client_survives_new_tokens_keys_and_certificates(agent: KubectlAgent) -> None:
-    manifest = pod(agent, "client", python(), "/programs/client.py")
+    # Without -P, operator.py would replace a module of the standard library.
+    manifest = pod(agent, "client", python(), "-P", "/programs/client.py")
     agent.out("apply", "-f", "-", text=deployment(manifest))
     agent.out("wait", "--for=condition=Available", "deploy/client", "--timeout=120s")
 
@@ -191,6 +213,7 @@ def test_a_client_survives_new_tokens_keys_and_certificates(agent: KubectlAgent)
         (agent.root / "pki" / name).unlink()
     agent.launch()
     agent.wait_for_node()
+    agent.wait_for_pods()
     agent.out("create", "configmap", "after")
     begin = len(lines())
     # The library reads the token again after a minute.
@@ -267,3 +290,28 @@ def test_others_do_not_reach_the_listener_of_a_pod(agent: KubectlAgent) -> None:
     )  # fmt: skip
     assert "Error from server (Forbidden): unknown" in inside.stderr
     agent.out("delete", "pod/one", "pod/two", "--timeout=60s")
+
+
+def test_a_path_that_the_user_of_a_rootless_engine_cannot_reach_is_named(
+    agent: KubectlAgent, engine_info: EngineInfo
+) -> None:
+    if not engine_info.rootless:
+        pytest.skip("the engine's user is root")
+    private = agent.root.parent / "private"
+    path = private / "data"
+    path.mkdir(parents=True)
+    private.chmod(0o700)
+    manifest = pod(agent, "private", "sleep", "100000")
+    manifest["spec"]["volumes"][0]["hostPath"]["path"] = str(path)
+    agent.out("apply", "-f", "-", text=json.dumps(manifest))
+
+    def is_named() -> bool:
+        failures = [
+            line
+            for line in agent.out("events", "--for", "pod/private").splitlines()
+            if " Failed " in line
+        ]
+        return any(str(path) in line and "permission denied" in line for line in failures)
+
+    agent.until(is_named)
+    agent.out("delete", "pod/private", "--timeout=60s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -42,6 +43,19 @@ class KubectlAgent:
         self.processes[-1].wait(timeout=120)
         self.launch()
         self.wait_for_node()
+        self.wait_for_pods()
+
+    def wait_for_pods(self) -> None:
+        """Wait until the kubelet of a new agent has read its pods. Before, it has no logs and no
+        sessions of them."""
+        names = "jsonpath={.items[*].metadata.name}"
+
+        def has_read() -> bool:
+            known = json.loads(self.out("get", "--raw", f"/api/v1/nodes/{self.node}/proxy/pods"))
+            recorded = self.out("get", "pods", "--all-namespaces", "-o", names).split()
+            return {pod["metadata"]["name"] for pod in known["items"] or ()} >= set(recorded)
+
+        self.until(has_read)
 
     def wait_for_node(self) -> None:
         ready = ("wait", "--for=condition=Ready", f"node/{self.node}", "--timeout=1s")

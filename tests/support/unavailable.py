@@ -59,19 +59,13 @@ UNAVAILABLE = (
         "test_flows_of_udp_follow_new_rules_when_they_are_forgotten", _no_services, NO_NETWORKS
     ),
     Unavailable(
-        "test_flows_of_udp_follow_new_rules_when_they_are_forgotten",
+        "test_a_flushed_table_of_the_host_is_restored",
         _rootless,
-        "conntrack does not delete flows for the user of a rootless engine (not traced)",
-        racy=True,
-    ),
-    Unavailable(
-        "test_udp_and_a_backend_that_leaves",
-        _rootless,
-        "flows in the networks of a rootless engine are not deleted (not traced)",
+        "pods with the host's network have no rules on rootless engines",
         waits=True,
     ),
     Unavailable(
-        "test_a_flushed_table_of_the_host_is_restored",
+        "test_a_pod_with_the_network_of_the_machine_reaches_the_api",
         _rootless,
         "pods with the host's network have no rules on rootless engines",
         waits=True,

@@ -30,6 +30,7 @@ LIBNFTABLES = "libnftables.so.1"
 IDLE_SECONDS = 0.05
 MAX_USED = 100
 CONNTRACK = ("/usr/sbin/conntrack", "/sbin/conntrack", "/usr/bin/conntrack")
+NO_FLOWS = " 0 flow entries have been deleted."
 
 
 class Failed(Exception):
@@ -119,6 +120,8 @@ def perform(
 def join_user_namespace(pid: int) -> None:
     if not os.path.samestat(os.stat(f"/proc/{pid}/ns/user"), os.stat("/proc/self/ns/user")):
         join(f"/proc/{pid}/ns/user", CLONE_NEWUSER)
+        # Root of the machine has no user ID here, so that a program would lose all capabilities.
+        os.setresuid(0, 0, 0)
 
 
 def join(path: str, kind: int) -> None:
@@ -207,13 +210,16 @@ def forget_flows(ip: str, port: int) -> None:
     if program is None:
         raise Missing("conntrack is not installed on this machine (package conntrack)")
     command = [program, "-D", "-p", "udp", "--reply-src", ip, "--reply-port-src", str(port)]
-    with open(os.devnull, "r+b") as null:
-        actions = [(os.POSIX_SPAWN_DUP2, null.fileno(), number) for number in (0, 1, 2)]
+    with open(os.devnull, "r+b") as null, open(os.memfd_create("errors"), "w+b") as errors:
+        files = (null, null, errors)
+        actions = [(os.POSIX_SPAWN_DUP2, file.fileno(), n) for n, file in enumerate(files)]
         pid = os.posix_spawn(program, command, {}, file_actions=actions)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        errors.seek(0)
+        text = errors.read(ERROR_LIMIT).decode(errors="replace").strip()
     # 1 is also the exit code if there was no such flow.
-    if code not in (0, 1):
-        raise Failed(f"conntrack ended with {code}")
+    if code != 0 and not (code == 1 and text.endswith(NO_FLOWS)):
+        raise Failed(text or f"conntrack ended with {code}")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from podtui.runtime.docker import dialing
+from podtui.runtime.docker import dialing, netns_helper
 from podtui.runtime.docker.dialing import PodNamespaces
-from podtui.runtime.docker.netns_helper import is_local
+from podtui.runtime.docker.netns_helper import Failed, forget_flows, is_local
 
 ANSWER = """
 import os, socket
@@ -124,3 +125,23 @@ def test_the_helper_process_ends_quietly_if_the_agent_is_killed() -> None:
             near.send(json.dumps(["socket", 0, ["127.0.0.1"], int(socket.AF_INET)]).encode())
     assert helper.communicate(timeout=60) == (None, b"")
     assert helper.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "problem"),
+    [
+        ("conntrack v1: 2 flow entries have been deleted.", 0, None),
+        ("conntrack v1: 0 flow entries have been deleted.", 1, None),
+        ("conntrack v1: Operation failed: no capability", 1, "Operation failed: no capability"),
+        ("", 2, "conntrack ended with 2"),
+    ],
+)
+def test_a_failure_of_conntrack_is_told_from_no_flows(
+    output: str, code: int, problem: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "conntrack"
+    program.write_text(f"#!/bin/sh\necho '{output}' >&2\nexit {code}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(netns_helper, "CONNTRACK", (str(program),))
+    with pytest.raises(Failed, match=problem) if problem else nullcontext():
+        forget_flows("127.0.0.1", 53)

@@ -433,6 +433,9 @@ READ = 'get resource "secrets"'
          "Grant it: kubectl create role podtui-get-secrets"),
         ("error processing PVC default/data: PVC is not bound", "ClaimUnbound",
          "See what the claim waits for: kubectl describe pvc data -n default"),
+        ("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver name d.example.com not"
+         " found in the list of registered CSI drivers", "DriverMissing",
+         "Run the driver's node plugin on this machine."),
         ('secret "gone" not found', "VolumeDocumentMissing",
          "Create that Secret in the pod's namespace."),
     ],

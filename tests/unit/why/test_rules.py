@@ -50,6 +50,7 @@ GENERAL = (
     ("VolumeFailed", "TokenRefused"),
     ("VolumeFailed", "VolumeForbidden"),
     ("VolumeFailed", "ClaimUnbound"),
+    ("VolumeFailed", "DriverMissing"),
     ("ContainerConfig", "DocumentForbidden"),
     ("Healthy", "MirrorRefused"),
     ("SandboxFailed", "SandboxPortInUse"),
