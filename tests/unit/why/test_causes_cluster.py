@@ -418,6 +418,7 @@ def denied(request: str, user: str = "system:node:n1", why: str = f": {NO_PATH}"
 
 ASK_TOKEN = denied('create resource "serviceaccounts/token"')
 READ = 'get resource "secrets"'
+NO_DRIVER = "driver name d.example.com not found in the list of registered CSI drivers"
 
 
 @pytest.mark.parametrize(
@@ -433,8 +434,7 @@ READ = 'get resource "secrets"'
          "Grant it: kubectl create role podtui-get-secrets"),
         ("error processing PVC default/data: PVC is not bound", "ClaimUnbound",
          "See what the claim waits for: kubectl describe pvc data -n default"),
-        ("kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver name d.example.com not"
-         " found in the list of registered CSI drivers", "DriverMissing",
+        (NO_DRIVER, "DriverMissing",
          "Run the driver's node plugin on this machine."),
         ('secret "gone" not found', "VolumeDocumentMissing",
          "Create that Secret in the pod's namespace."),
