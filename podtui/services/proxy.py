@@ -85,8 +85,8 @@ class _Network:
     worker: asyncio.Task[None] | None = None
     replace: bool = False
     """True to replace the table completely, because the last try failed."""
-    unavailable: bool = False
-    """True if the last try could not enter the network."""
+    unavailable: str = ""
+    """Why the last try could not enter the network; empty if it could."""
     reported: str = ""
     """The failure that was reported last; empty after a success."""
 
@@ -134,11 +134,14 @@ class Proxy:
 
     async def attach(self, pod: AttachedPod) -> None:
         sandbox_id = HOST if pod.host_network else pod.sandbox_id
+        is_new = pod.host_network and pod.sandbox_id not in self._host_pods
         if pod.host_network:
             self._host_pods[pod.sandbox_id] = pod
         network = self._attached.get(sandbox_id)
         if network is not None:
             network.pod = replace(pod, sandbox_id=sandbox_id)
+            if is_new and network.unavailable:
+                self._report(network, UNAVAILABLE, network.unavailable)
             return
         table = self._host_table if pod.host_network else TABLE
         network = _Network(replace(pod, sandbox_id=sandbox_id), table)
@@ -312,8 +315,14 @@ class Proxy:
                 await self._listen(network)
                 await self._apply(network, self._table)
         except NetworkUnavailable as error:
-            network.unavailable = True
-            self._warn(f"pods cannot reach Services: {error}")
+            on_host = network.pod.host_network
+            whose = "pods with the host's network" if on_host else "pods"
+            text = f"{whose} cannot reach Services: {error}"
+            if on_host and not network.unavailable:
+                # Pods with networks of their own may reach them.
+                self._report(network, UNAVAILABLE, text)
+            network.unavailable = text
+            self._warn(text)
             return False
         except (EngineUnavailable, EngineConflict, EngineNotFound) as error:
             # The engine is away, or the pod ends.
@@ -325,7 +334,7 @@ class Proxy:
                 self._report(network, FAILED, f"failed to apply the rules of Services: {error}")
             network.rules, network.replace = None, True
             return False
-        network.reported, network.unavailable, network.replace = "", False, False
+        network.reported, network.unavailable, network.replace = "", "", False
         await self._forget_flows(network)
         return True
 

@@ -275,6 +275,23 @@ async def test_networks_that_cannot_be_entered_are_reported_once_at_the_node(wor
     assert world.events.recorded == [("n1", UNAVAILABLE)]
 
 
+async def test_pods_in_the_network_of_the_host_are_told_apart_if_it_cannot_have_rules(
+    world: World,
+) -> None:
+    world.service()
+    world.networks.failing[HOST] = NetworkUnavailable("only root may")
+    async with world.running():
+        await world.attach("a")
+        await world.attach("h1", host_network=True)
+        await world.attach("h2", host_network=True)
+        await world.attach("h2", host_network=True)
+        await asyncio.sleep(100)
+        assert [world.proxy.reaches(f"box-{name}") for name in ("a", "h1", "h2")] == [
+            True, False, False,
+        ]  # fmt: skip
+    assert world.events.recorded == [(name, UNAVAILABLE) for name in ("h1", "n1", "h2")]
+
+
 async def test_a_flushed_table_is_restored_and_reported(world: World) -> None:
     world.service()
     world.endpoints("10.0.0.1")
