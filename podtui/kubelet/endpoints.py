@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final
 
@@ -54,6 +61,8 @@ _PULLING: Final = {
     "ErrImagePull": "image can't be pulled",
     "ImagePullBackOff": "trying and failing to pull image",
 }
+NOT_BEGUN: Final = "the kubelet has not read its pods yet"
+"""For a moment after the agent starts; a kubelet says that the pod does not exist."""
 
 
 class Endpoints:
@@ -83,13 +92,15 @@ class Endpoints:
         self._syncer = syncer
         self._loop = loop
         self._parts = parts
-        self.sessions = PodSessions(engine.runtime, statuses)
+        self.sessions = PodSessions(engine.runtime, statuses, lambda: loop.has_begun)
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
     ) -> AsyncIterator[LogLines]:
         uid = self._statuses.find(namespace, pod)
         record = None if uid is None else self._statuses.record_of(uid)
+        if record is None and not self._loop.has_begun:
+            raise LogError(503, NOT_BEGUN)
         if record is None:
             raise LogError(404, f'pod "{pod}" does not exist')
         name = container or only_container(record)
@@ -253,13 +264,21 @@ class Endpoints:
 class PodSessions:
     """Implements `podtui.server.protocol.SessionEndpoints`."""
 
-    def __init__(self, runtime: Runtime, statuses: StatusManager) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        statuses: StatusManager,
+        has_begun: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._runtime = runtime
         self._statuses = statuses
+        self._has_begun = has_begun
 
     def find(self, namespace: str, pod: str) -> Pod:
         uid = self._statuses.find(namespace, pod)
         record = None if uid is None else self._statuses.record_of(uid)
+        if record is None and not self._has_begun():
+            raise SessionError(503, NOT_BEGUN)
         if record is None:
             raise SessionError(404, f'pod "{pod}" does not exist')
         return record

@@ -17,7 +17,7 @@ class SessionEndpoints(Protocol):
     HTTP status, and `podtui.errors.EngineError`."""
 
     def find(self, namespace: str, pod: str) -> Pod:
-        """404 if there is no such pod."""
+        """404 if there is no such pod; 503 before the kubelet has read its pods."""
         ...
 
     async def container(self, pod: Pod, name: str) -> str:

@@ -70,7 +70,8 @@ class SyncLoop:
         self._clock = clock
         self._config = config
         self._last_alive: float | None = None
-        self._begun = False
+        self.has_begun = False
+        """True once every source of pods was read."""
         self._failed: dict[str, PodUpdate] = {}
         """The update to try again, by the UID of the pod."""
 
@@ -119,9 +120,9 @@ class SyncLoop:
 
     async def _apply(self) -> None:
         changes = self._sources.take()
-        if not self._begun and self._sources.ready:
+        if not self.has_begun and self._sources.ready:
             self._begin()
-            self._begun = True
+            self.has_begun = True
         failed, self._failed = self._failed, {}
         errors: list[Exception] = []
         for update in changes.updates:

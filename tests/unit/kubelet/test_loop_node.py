@@ -14,7 +14,7 @@ from fake_host import FakeHost
 from kubelet_world import PRESENT, World, container, pod, with_env
 
 from podtui.api.v1 import ContainerPort, Pod, ResourceRequirements
-from podtui.errors import EngineUnavailable, LogError
+from podtui.errors import EngineUnavailable, LogError, SessionError
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.identity import from_record
 from podtui.runtime.memory import Behaviour
@@ -511,6 +511,14 @@ async def test_logs_and_reasons_for_missing_logs() -> None:
         )
         return [line.content async for lines in batches for line in lines]
 
+    async def find(name: str) -> Pod:
+        return endpoints.sessions.find("default", name)
+
+    # The API of a new agent answers before its kubelet has read the pods.
+    for call in (lambda: read("web-n1", "c"), lambda: find("web-n1")):
+        with pytest.raises((LogError, SessionError), match="has not read its pods yet") as early:
+            await call()
+        assert early.value.code == 503
     async with world.running():
         world.add(pod(), pod("slow", "", container("x", image="big:1"), container("y")))
         await world.until(world.runs(UID))
