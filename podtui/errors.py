@@ -132,7 +132,7 @@ class ApiError(PodtuiError):
 
 
 class LogError(PodtuiError):
-    """Raised when a container's log is not available; ``code`` is 400, 404 or 503 (kubelet.md §16)."""
+    """Raised when a log is not available; ``code`` is 400, 404 or 503 (kubelet.md §16)."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

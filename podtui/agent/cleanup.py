@@ -16,6 +16,7 @@ from podtui.clock import SystemClock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.containers.log_files import LOGS
 from podtui.kubelet.resize.allocations import FILE_NAME as ALLOCATIONS
+from podtui.kubelet.volumes import csi_files
 from podtui.runtime.protocol import Runtime
 from podtui.services.rules import table_deletion
 from podtui.settings import CLUSTER_RECORDS, RECORDS, Settings
@@ -46,11 +47,25 @@ def remove_all(settings: Settings) -> str:
             shutil.rmtree(settings.rootDir / LOGS)
     finally:
         lock.release()
+    mounted = _mounted(settings.pluginDir or settings.rootDir)
     if settings.engine == "memory":
-        return "Removed the records; simulated pods (--engine memory) end with their agent."
+        removed = "Removed the records; simulated pods (--engine memory) end with their agent."
+    else:
+        removed = (
+            f"Removed {plural(pods, 'pod')}, {plural(containers, 'container')}, their volumes and"
+            f" the records (--engine {settings.engine})."
+        )
+    return f"{removed} {mounted}" if mounted else removed
+
+
+def _mounted(directory: Path) -> str:
+    """Return a sentence about the volumes of CSI drivers, which only their drivers can unmount."""
+    count = sum(len(csi_files.published(directory, uid)) for uid in csi_files.pods(directory))
+    if not count:
+        return ""
     return (
-        f"Removed {plural(pods, 'pod')}, {plural(containers, 'container')}, their volumes and the"
-        f" records (--engine {settings.engine})."
+        f"{plural(count, 'volume')} of CSI drivers may still be mounted below {directory}/pods:"
+        " the next agent unmounts them as soon as their drivers are registered."
     )
 
 

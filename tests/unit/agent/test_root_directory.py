@@ -68,6 +68,18 @@ USES: list[Callable[[Path], object]] = [
 ]
 
 
+def test_down_says_that_volumes_of_csi_drivers_may_be_mounted(root: Path) -> None:
+    """Only their drivers can unmount them."""
+    settings = settings_of(root)
+    assert "CSI" not in remove_all(settings)
+    volume = root / "pods/uid/volumes/kubernetes.io~csi/v1"
+    volume.mkdir(parents=True)
+    (volume / "vol_data.json").write_text('{"driverName": "d.example.com", "volumeHandle": "h"}')
+    text = remove_all(settings)
+    assert f"1 volume of CSI drivers may still be mounted below {root}/pods" in text
+    assert volume.exists()
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
 @pytest.mark.parametrize("use", USES)
 def test_a_directory_that_others_may_write_is_refused(
