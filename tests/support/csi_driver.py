@@ -46,7 +46,7 @@ class CsiDriverServer:
     versions: tuple[str, ...] = ("1.0.0",)
     mounts: bool = False
     creates: bool = True
-    """Whether publishing does anything."""
+    """Create something when a volume is published."""
     failures: dict[str, tuple[Status, str]] = field(default_factory=dict)
     delays: dict[str, float] = field(default_factory=dict)
     calls: list[tuple[str, Any]] = field(default_factory=list)

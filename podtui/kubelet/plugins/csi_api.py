@@ -31,7 +31,7 @@ class CsiError(PodtuiError):
 
 
 class Capability(IntEnum):
-    """What a driver can do on a node beside publishing volumes; others are not used."""
+    """Capabilities of a driver on a node, besides publishing volumes; others are not used."""
 
     STAGE_UNSTAGE_VOLUME = 1
     SINGLE_NODE_MULTI_WRITER = 5

@@ -87,8 +87,8 @@ class _Resource:
 
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """What the plugins ask for in a container: devices as (host path, container path, permissions),
-    mounts as (host path, container path, read-only)."""
+    """The part of a container's configuration that plugins ask for: devices as (host path,
+    container path, permissions), mounts as (host path, container path, read-only)."""
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     mounts: tuple[tuple[str, str, bool], ...] = ()

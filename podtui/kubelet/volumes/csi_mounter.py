@@ -358,10 +358,7 @@ class CsiMounter:
                 await asyncio.to_thread(files.remove_pod, self._root, uid)
         except OSError as error:
             raise CsiError(f"cannot remove the CSI volumes of pod {uid}: {error}") from error
-        try:
-            await self._unstage_unused()
-        except (CsiError, OSError) as error:
-            _LOG.warning("a CSI volume is still staged: %s", error)
+        await self._unstage_unused()
 
     async def _unpublish(self, target: Path, driver: str, handle: str) -> None:
         start = f'UnmountVolume.TearDown failed for volume "{target.parent.name}" : {_START}'
@@ -381,27 +378,36 @@ class CsiMounter:
             raise CsiError(text) from error
 
     async def _unstage_unused(self) -> None:
-        """Raises `CsiError` and OSError."""
-        for path, data in (await asyncio.to_thread(files.staged, self._root)).items():
-            lock = self._lock(data.key)
-            async with lock:
-                if self._wanted.get(data.key) or not await asyncio.to_thread(files.is_kept, path):
+        """Unstage the volumes that no pod uses. One that fails is tried again later."""
+        try:
+            for path, data in (await asyncio.to_thread(files.staged, self._root)).items():
+                if self._backoff.remaining(path, self._clock.monotonic()) > 0:
                     continue
-                if not await asyncio.to_thread(files.users, self._root, data.key):
-                    await self._unstage(path, data.driver, data.handle)
-        await self.load()
+                lock = self._lock(data.key)
+                async with lock:
+                    if await self._is_unused(path, data.key):
+                        await self._unstage(path, data.driver, data.handle)
+            await self.load()
+        except (CsiError, OSError) as error:
+            _LOG.warning("cannot read which CSI volumes are staged: %s", error)
+
+    async def _is_unused(self, path: Path, key: Key) -> bool:
+        if self._wanted.get(key) or not await asyncio.to_thread(files.is_kept, path):
+            return False
+        return not await asyncio.to_thread(files.users, self._root, key)
 
     async def _unstage(self, path: Path, driver: str, handle: str) -> None:
-        start = f'UnmountDevice failed for volume "{driver}^{handle}" : {_START}'
+        step = "attacher.UnmountDevice failed to create newCsiDriverClient"
         try:
             service = self._drivers.service(driver)
-        except CsiError as error:
-            text = f"{start}attacher.UnmountDevice failed to create newCsiDriverClient: {error}"
-            raise CsiError(text) from error
-        try:
+            step = "attacher.UnmountDevice failed"
             await service.unstage(UnstageRequest(handle, str(path)))
         except CsiError as error:
-            raise CsiError(f"{start}attacher.UnmountDevice failed: {error}") from error
+            start = f'UnmountDevice failed for volume "{driver}^{handle}" : {_START}'
+            _LOG.warning("%s%s: %s", start, step, error)
+            self._backoff.next(path, self._clock.monotonic())
+            return
+        self._backoff.forget(path)
         self._staged.discard((driver, handle))
         await asyncio.to_thread(files.remove, path)
 
@@ -422,7 +428,4 @@ class CsiMounter:
             except CsiError as error:
                 _LOG.warning("pod %s: %s", uid, error)
                 self._backoff.next(uid, self._clock.monotonic())
-        try:
-            await self._unstage_unused()
-        except (CsiError, OSError) as error:
-            _LOG.warning("a CSI volume is still staged: %s", error)
+        await self._unstage_unused()

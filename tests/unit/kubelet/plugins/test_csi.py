@@ -55,22 +55,22 @@ def driver(directory: Path) -> CsiDriverServer:
     return CsiDriverServer(directory / "data", capabilities=STAGES)
 
 
-def world(directory: Path) -> World:
+def plugin_world(directory: Path) -> World:
     return World(plugin_dir=str(directory / "k"))
 
 
 @asynccontextmanager
 async def registered(
-    one: World, directory: Path, driver: CsiDriverServer
+    world: World, directory: Path, driver: CsiDriverServer
 ) -> AsyncIterator[CsiDriverServer]:
     registry = directory / "k" / "plugins_registry"
-    await one.until(registry.is_dir)
+    await world.until(registry.is_dir)
     async with driver.serving(registry / "d.sock"):
-        await one.until(lambda: bool(driver.statuses))
+        await world.until(lambda: bool(driver.statuses))
         yield driver
 
 
-async def declare(one: World, **spec: Any) -> None:
+async def declare(world: World, **spec: Any) -> None:
     """Store the CSIDriver; by default, its volumes are not attached."""
     spec = {
         "attachRequired": False,
@@ -79,22 +79,22 @@ async def declare(one: World, **spec: Any) -> None:
         **spec,
     }
     document = {"metadata": {"name": DRIVER}, "spec": spec}
-    await one.store.put("csidrivers", msgspec.convert(document, CSIDriver))
+    await world.store.put("csidrivers", msgspec.convert(document, CSIDriver))
 
 
-async def bind(one: World, **spec: Any) -> None:
+async def bind(world: World, **spec: Any) -> None:
     """Store a claim that is bound to a volume of the driver."""
     csi = {"driver": DRIVER, "volumeHandle": "vol-1", **spec.pop("csi", {})}
     ref = {"namespace": "default", "name": "data", "uid": "c1"}
     spec = {"claimRef": ref, "csi": csi, "accessModes": ["ReadWriteOnce"], **spec}
     document = {"metadata": {"name": "pv"}, "spec": spec}
-    await one.store.put("persistentvolumes", msgspec.convert(document, PersistentVolume))
+    await world.store.put("persistentvolumes", msgspec.convert(document, PersistentVolume))
     claim = {
         "metadata": {"name": "data", "namespace": "default", "uid": "c1"},
         "spec": {"volumeName": "pv"},
         "status": {"phase": "Bound"},
     }
-    await one.store.put("persistentvolumeclaims", msgspec.convert(claim, PersistentVolumeClaim))
+    await world.store.put("persistentvolumeclaims", msgspec.convert(claim, PersistentVolumeClaim))
 
 
 def claiming(name: str = "web", *, read_only: bool | None = None, **spec: Any) -> Pod:
@@ -116,24 +116,24 @@ def staging(directory: Path) -> list[Path]:
     return [*(directory / f"k/plugins/kubernetes.io/csi/{DRIVER}").glob("*/globalmount")]
 
 
-def sources(one: World, name: str = "web") -> list[str]:
-    (record,) = one.running_containers(f"uid-{name}")
-    config = one.engine.containers[record.id].config
+def sources(world: World, name: str = "web") -> list[str]:
+    (record,) = world.running_containers(f"uid-{name}")
+    config = world.engine.containers[record.id].config
     return [mount.host_path for mount in config.mounts if mount.container_path == "/d"]
 
 
-async def running(one: World, name: str = "web") -> None:
-    await one.until(lambda: bool(one.running_containers(f"uid-{name}")))
+async def running(world: World, name: str = "web") -> None:
+    await world.until(lambda: bool(world.running_containers(f"uid-{name}")))
 
 
-async def failure(one: World, name: str = "web") -> str:
+async def failure(world: World, name: str = "web") -> str:
     """Wait for the first event about a mount, and return its message."""
     messages: list[str] = []
     for _ in range(100):
-        messages = [event.message for event in await one.events(name, "FailedMount")]
+        messages = [event.message for event in await world.events(name, "FailedMount")]
         if messages:
             break
-        await one.sleep(1)
+        await world.sleep(1)
     return messages[0]
 
 
@@ -145,14 +145,14 @@ async def test_a_driver_is_in_the_objects_of_the_node_while_it_is_registered(
     directory: Path, driver: CsiDriverServer
 ) -> None:
     driver.topology, driver.limit = {"topology.example.com/zone": "a"}, 3
-    async with world(directory).running() as one:
-        async with registered(one, directory, driver):
+    async with plugin_world(directory).running() as world:
+        async with registered(world, directory, driver):
             assert [status.plugin_registered for status in driver.statuses] == [True]
-            node = await one.node()
+            node = await world.node()
             ids = node.metadata.annotations["csi.volume.kubernetes.io/nodeid"]
             assert json.loads(ids) == {DRIVER: "node-7"}
             assert node.metadata.labels["topology.example.com/zone"] == "a"
-            item = await one.store.get("csinodes", "", "n1")
+            item = await world.store.get("csinodes", "", "n1")
             assert isinstance(item, CSINode)
             (entry,) = item.spec.drivers
             assert (entry.name, entry.nodeID, entry.topologyKeys) == (
@@ -163,11 +163,11 @@ async def test_a_driver_is_in_the_objects_of_the_node_while_it_is_registered(
             assert entry.allocatable is not None
             assert entry.allocatable.count == 3
             assert [owner.uid for owner in item.metadata.ownerReferences] == [node.metadata.uid]
-        await one.sleep(10)
-        item = await one.store.get("csinodes", "", "n1")
+        await world.sleep(10)
+        item = await world.store.get("csinodes", "", "n1")
         assert isinstance(item, CSINode)
         assert item.spec.drivers == ()
-        annotations = (await one.node()).metadata.annotations
+        annotations = (await world.node()).metadata.annotations
         assert "csi.volume.kubernetes.io/nodeid" not in annotations
 
 
@@ -184,7 +184,7 @@ async def test_a_driver_of_another_version_is_refused(
     directory: Path, driver: CsiDriverServer, versions: tuple[str, ...], problem: str
 ) -> None:
     driver.versions = versions
-    async with world(directory).running() as one, registered(one, directory, driver):
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
         assert not driver.statuses[0].plugin_registered
         assert problem in driver.statuses[0].error
 
@@ -207,10 +207,10 @@ async def test_a_driver_that_answers_wrongly_is_refused(
 ) -> None:
     for name, value in change.items():
         setattr(driver, name, value)
-    async with world(directory).running() as one, registered(one, directory, driver):
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
         assert not driver.statuses[0].plugin_registered
         assert problem in driver.statuses[0].error
-        item = await one.store.get("csinodes", "", "n1")
+        item = await world.store.get("csinodes", "", "n1")
         assert item is None or (isinstance(item, CSINode) and item.spec.drivers == ())
 
 
@@ -221,14 +221,14 @@ async def test_a_driver_that_answers_wrongly_is_refused(
 async def test_the_volume_of_a_claim_is_staged_published_and_taken_back(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
         attributes = {"volumeAttributes": {"a": "b"}, "fsType": "ext4"}
-        await bind(one, csi=attributes, mountOptions=["noatime"])
-        await one.create(claiming(read_only=True))
-        await running(one)
+        await bind(world, csi=attributes, mountOptions=["noatime"])
+        await world.create(claiming(read_only=True))
+        await running(world)
         path = target(directory, "pv")
-        assert sources(one) == [str(path)]
+        assert sources(world) == [str(path)]
         (stage,), (publish,) = driver.made("NodeStageVolume"), driver.made("NodePublishVolume")
         (staged,) = staging(directory)
         assert stage.staging_target_path == publish.staging_target_path == str(staged)
@@ -250,8 +250,8 @@ async def test_the_volume_of_a_claim_is_staged_published_and_taken_back(
             "volumeHandle": "vol-1",
             "volumeLifecycleMode": "Persistent",
         }
-        await one.delete()
-        await one.until(lambda: not staging(directory))
+        await world.delete()
+        await world.until(lambda: not staging(directory))
         assert driver.names() == [
             "NotifyRegistrationStatus",
             "NodeStageVolume",
@@ -264,15 +264,15 @@ async def test_the_volume_of_a_claim_is_staged_published_and_taken_back(
 
 @virtual()
 async def test_pods_share_the_staged_volume(directory: Path, driver: CsiDriverServer) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
         for name in ("web", "two"):
-            await one.create(claiming(name))
-            await running(one, name)
-        await one.delete("web")
-        await one.until(lambda: "NodeUnpublishVolume" in driver.names())
-        await one.sleep(30)
+            await world.create(claiming(name))
+            await running(world, name)
+        await world.delete("web")
+        await world.until(lambda: "NodeUnpublishVolume" in driver.names())
+        await world.sleep(30)
         assert len(driver.made("NodeStageVolume")) == 1
         assert "NodeUnstageVolume" not in driver.names()
         assert len(staging(directory)) == 1
@@ -280,17 +280,17 @@ async def test_pods_share_the_staged_volume(directory: Path, driver: CsiDriverSe
 
 @virtual()
 async def test_a_pod_waits_for_its_driver(directory: Path, driver: CsiDriverServer) -> None:
-    async with world(directory).running() as one:
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        assert await failure(one) == (
+    async with plugin_world(directory).running() as world:
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        assert await failure(world) == (
             'MountVolume.MountDevice failed for volume "pv" : kubernetes.io/csi:'
             " attacher.MountDevice failed to create newCsiDriverClient: driver name"
             f" {DRIVER} not found in the list of registered CSI drivers"
         )
-        async with registered(one, directory, driver):
-            await running(one)
+        async with registered(world, directory, driver):
+            await running(world)
 
 
 @virtual()
@@ -303,19 +303,19 @@ async def test_a_pod_waits_until_its_volume_is_attached(
         "spec": {"attacher": DRIVER, "nodeName": "n1", "source": {"persistentVolumeName": "pv"}},
         "status": {"attached": False},
     }
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one, attachRequired=True)
-        await bind(one)
-        await one.store.put("volumeattachments", msgspec.convert(document, VolumeAttachment))
-        await one.create(claiming())
-        assert await failure(one) == (
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world, attachRequired=True)
+        await bind(world)
+        await world.store.put("volumeattachments", msgspec.convert(document, VolumeAttachment))
+        await world.create(claiming())
+        assert await failure(world) == (
             'MountVolume.WaitForAttach failed for volume "pv" : volume vol-1 is not attached for'
             f" volume attachment {name}"
         )
         assert not driver.made("NodeStageVolume")
         document["status"] = {"attached": True, "attachmentMetadata": {"device": "/dev/x"}}
-        await one.store.put("volumeattachments", msgspec.convert(document, VolumeAttachment))
-        await running(one)
+        await world.store.put("volumeattachments", msgspec.convert(document, VolumeAttachment))
+        await running(world)
         (publish,) = driver.made("NodePublishVolume")
         assert publish.publish_context == {"device": "/dev/x"}
 
@@ -323,11 +323,11 @@ async def test_a_pod_waits_until_its_volume_is_attached(
 @virtual()
 async def test_secrets_go_to_the_driver(directory: Path, driver: CsiDriverServer) -> None:
     ref = {"name": "key", "namespace": "default"}
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one, csi={"nodeStageSecretRef": ref, "nodePublishSecretRef": ref})
-        await one.create(claiming())
-        assert await failure(one) == (
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world, csi={"nodeStageSecretRef": ref, "nodePublishSecretRef": ref})
+        await world.create(claiming())
+        assert await failure(world) == (
             'MountVolume.MountDevice failed for volume "pv" : fetching NodeStageSecretRef'
             " default/key failed: kubernetes.io/csi: failed to find the secret key in the"
             ' namespace default with error: secrets "key" not found'
@@ -336,8 +336,8 @@ async def test_secrets_go_to_the_driver(directory: Path, driver: CsiDriverServer
             metadata=ObjectMeta(name="key", namespace="default"),
             data={"k": base64.b64encode(b"hidden").decode()},
         )
-        await one.store.put("secrets", secret)
-        await running(one)
+        await world.store.put("secrets", secret)
+        await running(world)
         (stage,), (publish,) = driver.made("NodeStageVolume"), driver.made("NodePublishVolume")
         assert stage.secrets == publish.secrets == {"k": "hidden"}
 
@@ -346,17 +346,17 @@ async def test_secrets_go_to_the_driver(directory: Path, driver: CsiDriverServer
 async def test_an_expansion_on_the_node_is_not_supported(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        claim = await one.store.get("persistentvolumeclaims", "default", "data")
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        claim = await world.store.get("persistentvolumeclaims", "default", "data")
         assert isinstance(claim, PersistentVolumeClaim)
         pending = PersistentVolumeClaimCondition(type="FileSystemResizePending", status="True")
         status = structs.replace(claim.status, conditions=(pending,))
-        await one.store.put("persistentvolumeclaims", structs.replace(claim, status=status))
-        await one.create(claiming())
-        await running(one)
-        (event,) = await one.events("web", "VolumeResizeFailed")
+        await world.store.put("persistentvolumeclaims", structs.replace(claim, status=status))
+        await world.create(claiming())
+        await running(world)
+        (event,) = await world.events("web", "VolumeResizeFailed")
         assert event.message == 'volume "d" keeps its size: podtui does not call NodeExpandVolume'
 
 
@@ -364,17 +364,17 @@ async def test_an_expansion_on_the_node_is_not_supported(
 async def test_volumes_in_use_are_in_the_status_of_the_node(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        await running(one)
-        await one.sleep(1)
-        assert (await one.node()).status.volumesInUse == (f"kubernetes.io/csi/{DRIVER}^vol-1",)
-        await one.delete()
-        await one.until(lambda: not staging(directory))
-        await one.sleep(5)
-        assert (await one.node()).status.volumesInUse == ()
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        await running(world)
+        await world.sleep(1)
+        assert (await world.node()).status.volumesInUse == (f"kubernetes.io/csi/{DRIVER}^vol-1",)
+        await world.delete()
+        await world.until(lambda: not staging(directory))
+        await world.sleep(5)
+        assert (await world.node()).status.volumesInUse == ()
 
 
 # --- volumes inside pods
@@ -384,11 +384,11 @@ async def test_volumes_in_use_are_in_the_status_of_the_node(
 async def test_a_volume_inside_a_pod_is_published_with_facts_about_the_pod(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one, podInfoOnMount=True)
-        await one.create(inline(volumeAttributes={"a": "b"}, readOnly=True))
-        await running(one)
-        assert sources(one) == [str(target(directory, "d"))]
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world, podInfoOnMount=True)
+        await world.create(inline(volumeAttributes={"a": "b"}, readOnly=True))
+        await running(world)
+        assert sources(world) == [str(target(directory, "d"))]
         (publish,) = driver.made("NodePublishVolume")
         assert publish.volume_id == ephemeral_handle("uid-web", "d")
         assert publish.readonly
@@ -407,27 +407,27 @@ async def test_a_volume_inside_a_pod_is_published_with_facts_about_the_pod(
 async def test_a_driver_must_allow_volumes_inside_pods(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await one.create(inline())
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await world.create(inline())
         start = (
             'MountVolume.SetUp failed for volume "d" : kubernetes.io/csi: mounter.SetupAt failed to'
             ' check volume lifecycle mode: volume mode "Ephemeral" not supported by driver'
             f" {DRIVER}"
         )
-        assert await failure(one) == f"{start} (no CSIDriver object)"
-        await declare(one, volumeLifecycleModes=["Persistent"])
-        await one.create(inline("two"))
-        assert await failure(one, "two") == f'{start} (only supports ["Persistent"])'
+        assert await failure(world) == f"{start} (no CSIDriver object)"
+        await declare(world, volumeLifecycleModes=["Persistent"])
+        await world.create(inline("two"))
+        assert await failure(world, "two") == f'{start} (only supports ["Persistent"])'
 
 
 @virtual()
 async def test_a_missing_secret_of_a_volume_inside_a_pod(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await one.create(inline(nodePublishSecretRef=LocalObjectReference(name="key")))
-        assert (await failure(one)).startswith(
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await world.create(inline(nodePublishSecretRef=LocalObjectReference(name="key")))
+        assert (await failure(world)).startswith(
             'MountVolume.SetUp failed for volume "d" : fetching NodePublishSecretRef default/key'
             " failed: kubernetes.io/csi: failed to find the secret key"
         )
@@ -449,14 +449,14 @@ class Tokens:
 async def test_a_driver_gets_tokens_of_the_pod(
     directory: Path, driver: CsiDriverServer, in_secrets: bool | None
 ) -> None:
-    one = world(directory)
-    one.tokens = Tokens()
-    one.kubelet = one.new_kubelet()
-    async with one.running(), registered(one, directory, driver):
+    world = plugin_world(directory)
+    world.tokens = Tokens()
+    world.kubelet = world.new_kubelet()
+    async with world.running(), registered(world, directory, driver):
         requests = [{"audience": "vault"}]
-        await declare(one, tokenRequests=requests, serviceAccountTokenInSecrets=in_secrets)
-        await one.create(inline())
-        await running(one)
+        await declare(world, tokenRequests=requests, serviceAccountTokenInSecrets=in_secrets)
+        await world.create(inline())
+        await running(world)
         (publish,) = driver.made("NodePublishVolume")
         given, other = publish.volume_context, publish.secrets
         if in_secrets:
@@ -472,15 +472,15 @@ async def test_a_driver_gets_tokens_of_the_pod(
 async def test_a_volume_is_published_again_if_its_driver_wants_that(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one, requiresRepublish=True)
-        await one.create(inline())
-        await running(one)
-        await one.sleep(150)
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world, requiresRepublish=True)
+        await world.create(inline())
+        await running(world)
+        await world.sleep(150)
         assert len(driver.made("NodePublishVolume")) == 3
         driver.failures["NodePublishVolume"] = (Status.INTERNAL, "bad")
-        await failure(one)
-        assert len(one.running_containers("uid-web")) == 1
+        await failure(world)
+        assert len(world.running_containers("uid-web")) == 1
         assert target(directory, "d").exists()
 
 
@@ -488,18 +488,18 @@ async def test_a_volume_is_published_again_if_its_driver_wants_that(
 async def test_a_volume_for_one_pod_is_not_published_for_two(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one, accessModes=["ReadWriteOncePod"])
-        await one.create(claiming())
-        await running(one)
-        await one.create(claiming("two"))
-        assert await failure(one, "two") == (
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world, accessModes=["ReadWriteOncePod"])
+        await world.create(claiming())
+        await running(world)
+        await world.create(claiming("two"))
+        assert await failure(world, "two") == (
             'MountVolume.SetUp failed for volume "pv" : volume uses the ReadWriteOncePod access'
             " mode and is already in use by another pod"
         )
-        await one.delete()
-        await running(one, "two")
+        await world.delete()
+        await running(world, "two")
 
 
 # --- the group of the files
@@ -507,12 +507,12 @@ async def test_a_volume_for_one_pod_is_not_published_for_two(
 
 @virtual()
 async def test_files_get_the_group_of_the_pod(directory: Path, driver: CsiDriverServer) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one, fsGroupPolicy="File")
-        await bind(one)
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world, fsGroupPolicy="File")
+        await bind(world)
         group = os.stat(directory).st_gid
-        await one.create(claiming(securityContext=PodSecurityContext(fsGroup=group)))
-        await running(one)
+        await world.create(claiming(securityContext=PodSecurityContext(fsGroup=group)))
+        await running(world)
         info = os.stat(target(directory, "pv"))
         assert (info.st_gid, info.st_mode & 0o2770) == (group, 0o2770)
 
@@ -520,11 +520,11 @@ async def test_files_get_the_group_of_the_pod(directory: Path, driver: CsiDriver
 @virtual()
 async def test_a_driver_may_set_the_group_itself(directory: Path, driver: CsiDriverServer) -> None:
     driver.capabilities = (*STAGES, Capability.VOLUME_MOUNT_GROUP)
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one, fsGroupPolicy="File")
-        await bind(one)
-        await one.create(claiming(securityContext=PodSecurityContext(fsGroup=77)))
-        await running(one)
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world, fsGroupPolicy="File")
+        await bind(world)
+        await world.create(claiming(securityContext=PodSecurityContext(fsGroup=77)))
+        await running(world)
         (publish,) = driver.made("NodePublishVolume")
         assert publish.volume_capability.mount.volume_mount_group == "77"
         assert not os.stat(target(directory, "pv")).st_mode & 0o2000
@@ -538,17 +538,17 @@ async def test_a_refused_volume_leaves_nothing_and_is_tried_again(
     directory: Path, driver: CsiDriverServer
 ) -> None:
     driver.failures["NodePublishVolume"] = (Status.INVALID_ARGUMENT, "no such volume")
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        assert await failure(one) == (
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        assert await failure(world) == (
             'MountVolume.SetUp failed for volume "pv" : rpc error: code = InvalidArgument desc ='
             " no such volume"
         )
         assert not target(directory, "pv").parent.exists()
         driver.failures.clear()
-        await running(one)
+        await running(world)
 
 
 @virtual()
@@ -556,14 +556,14 @@ async def test_a_volume_of_which_the_result_is_uncertain_is_unpublished(
     directory: Path, driver: CsiDriverServer
 ) -> None:
     driver.failures["NodePublishVolume"] = (Status.UNAVAILABLE, "gone")
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        await failure(one)
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        await failure(world)
         assert (target(directory, "pv").parent / "vol_data.json").exists()
-        await one.delete()
-        await one.until(lambda: not staging(directory))
+        await world.delete()
+        await world.until(lambda: not staging(directory))
         assert "NodeUnpublishVolume" in driver.names()
 
 
@@ -572,16 +572,16 @@ async def test_a_slow_driver_does_not_keep_a_pod_from_ending(
     directory: Path, driver: CsiDriverServer
 ) -> None:
     driver.delays["NodePublishVolume"] = 3600.0
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        await one.until(lambda: bool(driver.made("NodePublishVolume")))
-        await one.delete()
-        assert await one.until(lambda: not staging(directory)) < 60
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        await world.until(lambda: bool(driver.made("NodePublishVolume")))
+        await world.delete()
+        assert await world.until(lambda: not staging(directory)) < 60
         assert (
             'MountVolume.SetUp failed for volume "pv" : rpc error: code = DeadlineExceeded'
-            not in [event.message for event in await one.events("web", "FailedMount")]
+            not in [event.message for event in await world.events("web", "FailedMount")]
         )
 
 
@@ -590,12 +590,12 @@ async def test_a_driver_that_publishes_nothing_is_an_error(
     directory: Path, driver: CsiDriverServer
 ) -> None:
     driver.creates = False
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
         path = target(directory, "pv")
-        assert await failure(one) == (
+        assert await failure(world) == (
             f'MountVolume.SetUp failed for volume "pv" : the driver {DRIVER} published nothing at'
             f" {path}"
         )
@@ -606,33 +606,33 @@ async def test_a_pod_ends_after_its_driver_has_unpublished_its_volume(
     directory: Path, driver: CsiDriverServer
 ) -> None:
     driver.failures["NodeUnpublishVolume"] = (Status.INTERNAL, "busy")
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        await running(one)
-        await one.delete()
-        await one.until(lambda: len(driver.made("NodeUnpublishVolume")) > 1)
-        assert await one.record("web") is not None
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        await running(world)
+        await world.delete()
+        await world.until(lambda: len(driver.made("NodeUnpublishVolume")) > 1)
+        assert await world.record("web") is not None
         driver.failures.clear()
-        await one.until(lambda: not staging(directory))
-        await one.sleep(5)
-        assert await one.record("web") is None
+        await world.until(lambda: not staging(directory))
+        await world.sleep(5)
+        assert await world.record("web") is None
 
 
 @virtual()
 async def test_a_later_kubelet_unpublishes_what_a_killed_one_left(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        await running(one)
-        await one.stop_kubelet()
-        await one.store.delete("pods", "default", "web")
-        await one.start_kubelet()
-        await one.until(lambda: not staging(directory))
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        await running(world)
+        await world.stop_kubelet()
+        await world.store.delete("pods", "default", "web")
+        await world.start_kubelet()
+        await world.until(lambda: not staging(directory))
         assert driver.names()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
         assert not (directory / "k/pods/uid-web").exists()
 
@@ -641,15 +641,15 @@ async def test_a_later_kubelet_unpublishes_what_a_killed_one_left(
 async def test_a_later_kubelet_publishes_again_and_restarts_nothing(
     directory: Path, driver: CsiDriverServer
 ) -> None:
-    async with world(directory).running() as one, registered(one, directory, driver):
-        await declare(one)
-        await bind(one)
-        await one.create(claiming())
-        await running(one)
-        before = one.running_containers("uid-web")
-        await one.stop_kubelet()
-        await one.start_kubelet()
-        await one.until(lambda: len(driver.made("NodePublishVolume")) == 2)
-        await one.sleep(30)
-        assert [c.id for c in one.running_containers("uid-web")] == [c.id for c in before]
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        await running(world)
+        before = world.running_containers("uid-web")
+        await world.stop_kubelet()
+        await world.start_kubelet()
+        await world.until(lambda: len(driver.made("NodePublishVolume")) == 2)
+        await world.sleep(30)
+        assert [c.id for c in world.running_containers("uid-web")] == [c.id for c in before]
         assert "NodeUnpublishVolume" not in driver.names()

@@ -36,7 +36,7 @@ def asking(name: str, count: int, **spec: object) -> Pod:
     return pod(f"{name}-n1", "", limited(count), **spec)  # type: ignore[arg-type]
 
 
-def world(directory: Path, **config: object) -> World:
+def plugin_world(directory: Path, **config: object) -> World:
     return World(plugin_dir=str(directory), **config)
 
 
@@ -48,26 +48,26 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def plugged(
-    one: World, directory: Path, plugin: DevicePluginServer, name: str = "p.sock"
+    world: World, directory: Path, plugin: DevicePluginServer, name: str = "p.sock"
 ) -> AsyncIterator[DevicePluginServer]:
     kubelet = directory / "device-plugins/kubelet.sock"
-    await one.until(kubelet.is_socket)
+    await world.until(kubelet.is_socket)
     socket = kubelet.with_name(name)
     async with plugin.serving(socket):
         await plugin.register(kubelet, socket)
         yield plugin
 
 
-async def amounts(one: World, resource: str = RESOURCE) -> tuple[str | None, str | None]:
-    status = (await one.node()).status
+async def amounts(world: World, resource: str = RESOURCE) -> tuple[str | None, str | None]:
+    status = (await world.node()).status
     return status.capacity.get(resource), status.allocatable.get(resource)
 
 
-async def running(one: World, name: str) -> dict[str, str]:
+async def running(world: World, name: str) -> dict[str, str]:
     """Wait until the pod's only container runs, and return its variables."""
-    await one.until(lambda: bool(one.running_containers(f"uid-{name}-n1")))
-    (record,) = one.running_containers(f"uid-{name}-n1")
-    return dict(one.engine.containers[record.id].config.env)
+    await world.until(lambda: bool(world.running_containers(f"uid-{name}-n1")))
+    (record,) = world.running_containers(f"uid-{name}-n1")
+    return dict(world.engine.containers[record.id].config.env)
 
 
 @virtual()
@@ -85,16 +85,16 @@ async def test_a_plugin_registers_and_a_container_gets_its_device(directory: Pat
             )
         )
 
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         plugin = DevicePluginServer((device("a"), device("b", "Unhealthy")), answer=answer)
-        async with plugged(one, directory, plugin):
-            await one.sleep(15)
-            assert await amounts(one) == ("2", "1")
+        async with plugged(world, directory, plugin):
+            await world.sleep(15)
+            assert await amounts(world) == ("2", "1")
             own = limited(1, env=())
-            one.add(pod("web-n1", "", own))
-            assert await running(one, "web") == {"DEV": "a", "OWN": "plugin"}
-            (record,) = one.running_containers("uid-web-n1")
-            config = one.engine.containers[record.id].config
+            world.add(pod("web-n1", "", own))
+            assert await running(world, "web") == {"DEV": "a", "OWN": "plugin"}
+            (record,) = world.running_containers("uid-web-n1")
+            config = world.engine.containers[record.id].config
             assert config.devices == (
                 DeviceMapping(host_path="/dev/null", container_path="/dev/x", permissions="rw"),
             )
@@ -107,23 +107,23 @@ async def test_a_plugin_registers_and_a_container_gets_its_device(directory: Pat
 
 @virtual()
 async def test_a_static_pod_runs_without_a_resource_that_the_node_does_not_have() -> None:
-    one = World()
-    async with one.running():
-        one.add(asking("web", 1))
-        await running(one, "web")
-        await one.sleep(5)
-        events = await one.events("web-n1", "Degraded")
+    world = World()
+    async with world.running():
+        world.add(asking("web", 1))
+        await running(world, "web")
+        await world.sleep(5)
+        events = await world.events("web-n1", "Degraded")
         assert [event.message for event in events] == [f"the node has no {RESOURCE}"]
 
 
 @virtual()
 async def test_the_registration_socket_belongs_to_the_user(directory: Path) -> None:
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         path = directory / "device-plugins/kubelet.sock"
-        await one.until(path.is_socket)
+        await world.until(path.is_socket)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        await one.stop_kubelet()
+        await world.stop_kubelet()
         assert not path.exists()
 
 
@@ -131,10 +131,10 @@ async def test_the_registration_socket_belongs_to_the_user(directory: Path) -> N
 async def test_other_users_may_not_write_to_the_directory(directory: Path) -> None:
     (directory / "device-plugins").mkdir()
     (directory / "device-plugins").chmod(0o777)
-    async with world(directory).running() as one:
-        await one.sleep(15)
+    async with plugin_world(directory).running() as world:
+        await world.sleep(15)
         assert not (directory / "device-plugins/kubelet.sock").exists()
-        (ready,) = [c for c in (await one.node()).status.conditions if c.type == "Ready"]
+        (ready,) = [c for c in (await world.node()).status.conditions if c.type == "Ready"]
         assert "device plugins failed" in ready.message
         assert "is writable by other users" in ready.message
 
@@ -142,10 +142,10 @@ async def test_other_users_may_not_write_to_the_directory(directory: Path) -> No
 @virtual()
 async def test_the_directory_of_a_running_kubelet_is_refused(directory: Path) -> None:
     path = directory / "device-plugins/kubelet.sock"
-    async with world(directory).running() as one:
-        await one.until(path.is_socket)
+    async with plugin_world(directory).running() as world:
+        await world.until(path.is_socket)
         before = path.stat().st_ino
-        async with world(directory).running() as other:
+        async with plugin_world(directory).running() as other:
             await other.sleep(15)
             (ready,) = [c for c in (await other.node()).status.conditions if c.type == "Ready"]
             assert "is that of a running kubelet" in ready.message
@@ -154,9 +154,9 @@ async def test_the_directory_of_a_running_kubelet_is_refused(directory: Path) ->
 
 @virtual()
 async def test_registrations_are_refused_with_the_kubelets_texts(directory: Path) -> None:
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         kubelet = directory / "device-plugins/kubelet.sock"
-        await one.until(kubelet.is_socket)
+        await world.until(kubelet.is_socket)
         plugin = DevicePluginServer()
         with pytest.raises(RpcError) as caught:
             await plugin.register(kubelet, kubelet.with_name("p.sock"), "v1")
@@ -174,24 +174,24 @@ async def test_registrations_are_refused_with_the_kubelets_texts(directory: Path
 @virtual()
 async def test_a_pod_without_a_free_device_is_rejected(directory: Path) -> None:
     async with (
-        world(directory).running() as one,
-        plugged(one, directory, DevicePluginServer((device("a"),))),
+        plugin_world(directory).running() as world,
+        plugged(world, directory, DevicePluginServer((device("a"),))),
     ):
-        await one.sleep(15)
-        one.add(asking("web", 1))
-        await running(one, "web")
-        one.add(asking("next", 1))
-        await one.sleep(5)
-        status = await one.status("next-n1")
+        await world.sleep(15)
+        world.add(asking("web", 1))
+        await running(world, "web")
+        world.add(asking("next", 1))
+        await world.sleep(5)
+        status = await world.status("next-n1")
         assert (status.phase, status.reason) == ("Failed", "UnexpectedAdmissionError")
         assert status.message == (
             "Pod was rejected: Allocate failed due to requested number of devices unavailable"
             f" for {RESOURCE}. Requested: 1, Available: 0, which is unexpected"
         )
-        one.remove("uid-web-n1", "uid-next-n1")
-        await one.sleep(40)
-        one.add(asking("last", 1))
-        assert await running(one, "last") == {"DEVICES": "a"}
+        world.remove("uid-web-n1", "uid-next-n1")
+        await world.sleep(40)
+        world.add(asking("last", 1))
+        assert await running(world, "last") == {"DEVICES": "a"}
 
 
 @pytest.mark.parametrize(
@@ -229,18 +229,18 @@ async def test_a_pod_without_a_free_device_is_rejected(directory: Path) -> None:
 async def test_allocate_that_fails_rejects_the_pod(
     directory: Path, changes: dict[str, object], message: str
 ) -> None:
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         plugin = DevicePluginServer((device("a"),), **changes)  # type: ignore[arg-type]
-        async with plugged(one, directory, plugin):
-            await one.sleep(15)
-            one.add(asking("web", 1))
-            await one.sleep(90)
-            status = await one.status("web-n1")
+        async with plugged(world, directory, plugin):
+            await world.sleep(15)
+            world.add(asking("web", 1))
+            await world.sleep(90)
+            status = await world.status("web-n1")
             assert status.message == f"Pod was rejected: {message}"
             plugin.failure, plugin.delay = "", 0.0
             plugin.answer = DevicePluginServer().answer
-            one.add(asking("next", 1))
-            assert await running(one, "next") == {"DEVICES": "a"}
+            world.add(asking("next", 1))
+            assert await running(world, "next") == {"DEVICES": "a"}
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -248,101 +248,101 @@ async def test_allocate_that_fails_rejects_the_pod(
 async def test_a_plugin_that_goes_leaves_no_allocatable_devices_and_then_no_capacity(
     directory: Path, crashes: bool
 ) -> None:
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         gone = DevicePluginServer((device("a"), device("b")), crashes=crashes)
-        async with plugged(one, directory, gone):
-            await one.sleep(15)
-            assert await amounts(one) == ("2", "2")
-            one.add(asking("web", 1))
-            await running(one, "web")
-        await one.sleep(15)
-        assert await amounts(one) == ("2", "0")
-        one.add(asking("next", 1))
-        await one.sleep(5)
-        assert (await one.status("next-n1")).message == (
+        async with plugged(world, directory, gone):
+            await world.sleep(15)
+            assert await amounts(world) == ("2", "2")
+            world.add(asking("web", 1))
+            await running(world, "web")
+        await world.sleep(15)
+        assert await amounts(world) == ("2", "0")
+        world.add(asking("next", 1))
+        await world.sleep(5)
+        assert (await world.status("next-n1")).message == (
             "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate "
             f"unhealthy devices {RESOURCE}, which is unexpected"
         )
-        await one.sleep(320)
-        assert await amounts(one) == ("0", "0")
-        assert one.running_containers("uid-web-n1")
+        await world.sleep(320)
+        assert await amounts(world) == ("0", "0")
+        assert world.running_containers("uid-web-n1")
         # The plugin is back, with other devices.
-        async with plugged(one, directory, DevicePluginServer((device("c"),)), "q.sock"):
-            await one.sleep(15)
-            assert await amounts(one) == ("1", "1")
-            one.add(asking("last", 1))
-            assert await running(one, "last") == {"DEVICES": "c"}
+        async with plugged(world, directory, DevicePluginServer((device("c"),)), "q.sock"):
+            await world.sleep(15)
+            assert await amounts(world) == ("1", "1")
+            world.add(asking("last", 1))
+            assert await running(world, "last") == {"DEVICES": "c"}
 
 
 @virtual()
 async def test_a_registration_replaces_an_earlier_one(directory: Path) -> None:
     async with (
-        world(directory).running() as one,
-        plugged(one, directory, DevicePluginServer((device("a"),))),
+        plugin_world(directory).running() as world,
+        plugged(world, directory, DevicePluginServer((device("a"),))),
     ):
-        await one.sleep(15)
-        async with plugged(one, directory, DevicePluginServer((device("b"),)), "q.sock"):
-            await one.sleep(15)
-            one.add(asking("web", 1))
-            assert await running(one, "web") == {"DEVICES": "b"}
-            assert await amounts(one) == ("1", "1")
+        await world.sleep(15)
+        async with plugged(world, directory, DevicePluginServer((device("b"),)), "q.sock"):
+            await world.sleep(15)
+            world.add(asking("web", 1))
+            assert await running(world, "web") == {"DEVICES": "b"}
+            assert await amounts(world) == ("1", "1")
 
 
 @virtual()
 async def test_unhealthy_devices_are_not_allocated_and_their_users_show_it(directory: Path) -> None:
     async with (
-        world(directory).running() as one,
-        plugged(one, directory, DevicePluginServer((device("a"),))) as plugin,
+        plugin_world(directory).running() as world,
+        plugged(world, directory, DevicePluginServer((device("a"),))) as plugin,
     ):
-        await one.sleep(15)
-        one.add(asking("web", 1))
-        await running(one, "web")
-        await one.sleep(2)
-        (status,) = (await one.status("web-n1")).containerStatuses
+        await world.sleep(15)
+        world.add(asking("web", 1))
+        await running(world, "web")
+        await world.sleep(2)
+        (status,) = (await world.status("web-n1")).containerStatuses
         (shown,) = status.allocatedResourcesStatus
         assert shown.name == RESOURCE
         assert [(r.resourceID, r.health) for r in shown.resources] == [("a", "Healthy")]
         plugin.report(device("a", "Unhealthy"))
-        await one.sleep(15)
-        assert await amounts(one) == ("1", "0")
-        (status,) = (await one.status("web-n1")).containerStatuses
+        await world.sleep(15)
+        assert await amounts(world) == ("1", "0")
+        (status,) = (await world.status("web-n1")).containerStatuses
         (shown,) = status.allocatedResourcesStatus
         assert [(r.resourceID, r.health) for r in shown.resources] == [("a", "Unhealthy")]
 
 
 @virtual()
 async def test_running_containers_keep_their_devices_over_a_restart(directory: Path) -> None:
-    async with world(directory).running() as one:
-        async with plugged(one, directory, DevicePluginServer((device("a"), device("b")))):
-            await one.sleep(15)
-            one.add(asking("web", 1))
-            assert await running(one, "web") == {"DEVICES": "a"}
-            (before,) = one.running_containers("uid-web-n1")
+    async with plugin_world(directory).running() as world:
+        async with plugged(world, directory, DevicePluginServer((device("a"), device("b")))):
+            await world.sleep(15)
+            world.add(asking("web", 1))
+            assert await running(world, "web") == {"DEVICES": "a"}
+            (before,) = world.running_containers("uid-web-n1")
         checkpoint = directory / "device-plugins/kubelet_internal_checkpoint"
         (entry,) = json.loads(checkpoint.read_text())["Data"]["PodDeviceEntries"]
         assert (entry["PodUID"], entry["DeviceIDs"]) == ("uid-web-n1", {"-1": ["a"]})
-        await one.stop_kubelet()
-        await one.start_kubelet()
-        await one.sleep(15)
+        await world.stop_kubelet()
+        await world.start_kubelet()
+        await world.sleep(15)
         # The plugin is not back yet.
-        assert await amounts(one) == ("0", "0")
-        assert (await one.status("web-n1")).phase == "Running"
-        async with plugged(one, directory, DevicePluginServer((device("a"), device("b")))):
-            await one.sleep(15)
-            one.add(asking("next", 1))
-            assert await running(one, "next") == {"DEVICES": "b"}
-            assert one.running_containers("uid-web-n1") == [before]
+        assert await amounts(world) == ("0", "0")
+        assert (await world.status("web-n1")).phase == "Running"
+        async with plugged(world, directory, DevicePluginServer((device("a"), device("b")))):
+            await world.sleep(15)
+            world.add(asking("next", 1))
+            assert await running(world, "next") == {"DEVICES": "b"}
+            assert world.running_containers("uid-web-n1") == [before]
 
 
 @virtual()
 async def test_init_containers_pass_their_devices_on(directory: Path) -> None:
     async with (
-        world(directory).running() as one,
-        plugged(one, directory, DevicePluginServer((device("a"), device("b")))) as it,
+        plugin_world(directory).running() as world,
+        plugged(world, directory, DevicePluginServer((device("a"), device("b")))) as it,
     ):
-        await one.sleep(15)
-        one.add(pod("web-n1", "", limited(2), init=[limited(1, "i", command=("true",))]))
-        assert await running(one, "web") == {"DEVICES": "a,b"}
+        await world.sleep(15)
+        world.add(pod("web-n1", "", limited(2), init=[limited(1, "i", command=("true",))]))
+        assert await running(world, "web") == {"DEVICES": "a,b"}
         allocated = [
             call.container_requests[0].devices_ids for name, call in it.calls if name == "Allocate"
         ]
@@ -352,12 +352,12 @@ async def test_init_containers_pass_their_devices_on(directory: Path) -> None:
 @virtual()
 async def test_preferred_devices_and_pre_start(directory: Path) -> None:
     options = DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         plugin = DevicePluginServer((device("a"), device("b")), options=options)
-        async with plugged(one, directory, plugin):
-            await one.sleep(15)
-            one.add(asking("web", 1))
-            assert await running(one, "web") == {"DEVICES": "b"}
+        async with plugged(world, directory, plugin):
+            await world.sleep(15)
+            world.add(asking("web", 1))
+            assert await running(world, "web") == {"DEVICES": "b"}
             assert [name for name, _ in plugin.calls[-3:]] == [
                 "GetPreferredAllocation",
                 "Allocate",
@@ -369,19 +369,19 @@ async def test_preferred_devices_and_pre_start(directory: Path) -> None:
 @virtual()
 async def test_a_failed_pre_start_is_a_configuration_error(directory: Path) -> None:
     options = DevicePluginOptions(pre_start_required=True)
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         plugin = DevicePluginServer((device("a"),), options=options)
-        async with plugged(one, directory, plugin):
-            await one.sleep(15)
+        async with plugged(world, directory, plugin):
+            await world.sleep(15)
 
             def answer(ids: tuple[str, ...]) -> AllocateResponse:
                 plugin.failure = "not ready"
                 return AllocateResponse((ContainerAllocateResponse(),))
 
             plugin.answer = answer
-            one.add(asking("web", 1))
-            await one.sleep(5)
-            (status,) = (await one.status("web-n1")).containerStatuses
+            world.add(asking("web", 1))
+            await world.sleep(5)
+            (status,) = (await world.status("web-n1")).containerStatuses
             assert status.state.waiting is not None
             assert (status.state.waiting.reason, status.state.waiting.message) == (
                 "CreateContainerConfigError",
@@ -391,20 +391,20 @@ async def test_a_failed_pre_start_is_a_configuration_error(directory: Path) -> N
                 ),
             )
             plugin.failure = ""
-            await running(one, "web")
+            await running(world, "web")
 
 
 @virtual()
 async def test_the_registry_registers_plugins_by_their_sockets(directory: Path) -> None:
-    async with world(directory).running() as one:
-        await one.until((directory / "plugins_registry").is_dir)
+    async with plugin_world(directory).running() as world:
+        await world.until((directory / "plugins_registry").is_dir)
         plugin = DevicePluginServer((device("a"),))
         async with plugin.serving(directory / "plugins_registry/p.sock"):
-            await one.sleep(15)
+            await world.sleep(15)
             assert [status.plugin_registered for status in plugin.statuses] == [True]
-            assert await amounts(one) == ("1", "1")
-        await one.sleep(15)
-        assert await amounts(one) == ("1", "0")
+            assert await amounts(world) == ("1", "1")
+        await world.sleep(15)
+        assert await amounts(world) == ("1", "0")
 
 
 @pytest.mark.parametrize(
@@ -435,21 +435,21 @@ async def test_the_registry_registers_plugins_by_their_sockets(directory: Path) 
 async def test_the_registry_tells_plugins_why_they_are_refused(
     directory: Path, changes: dict[str, object], error: str
 ) -> None:
-    async with world(directory).running() as one:
-        await one.until((directory / "plugins_registry").is_dir)
+    async with plugin_world(directory).running() as world:
+        await world.until((directory / "plugins_registry").is_dir)
         plugin = DevicePluginServer((device("a"),), **changes)  # type: ignore[arg-type]
         async with plugin.serving(directory / "plugins_registry/p.sock"):
-            await one.sleep(3)
+            await world.sleep(3)
             assert plugin.statuses[0].error.startswith(error)
             tries = len(plugin.statuses)
-            await one.sleep(60)
+            await world.sleep(60)
             assert tries < len(plugin.statuses) < 10
 
 
 @virtual()
 async def test_two_resources_in_one_container(directory: Path) -> None:
     other = "example.com/other"
-    async with world(directory).running() as one:
+    async with plugin_world(directory).running() as world:
         first = DevicePluginServer((device("a"),))
         second = DevicePluginServer(
             (device("z"),),
@@ -457,11 +457,11 @@ async def test_two_resources_in_one_container(directory: Path) -> None:
             answer=lambda ids: AllocateResponse((ContainerAllocateResponse(envs={"Z": ids[0]}),)),
         )
         async with (
-            plugged(one, directory, first),
-            plugged(one, directory, second, "q.sock"),
+            plugged(world, directory, first),
+            plugged(world, directory, second, "q.sock"),
         ):
-            await one.sleep(15)
+            await world.sleep(15)
             both = {RESOURCE: "1", other: "1"}
             own = container(resources=ResourceRequirements(requests=both, limits=both))
-            one.add(pod("web-n1", "", own))
-            assert await running(one, "web") == {"DEVICES": "a", "Z": "z"}
+            world.add(pod("web-n1", "", own))
+            assert await running(world, "web") == {"DEVICES": "a", "Z": "z"}
