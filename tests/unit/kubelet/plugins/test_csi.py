@@ -279,6 +279,29 @@ async def test_pods_share_the_staged_volume(directory: Path, driver: CsiDriverSe
 
 
 @virtual()
+async def test_a_volume_of_a_driver_that_is_gone_keeps_no_other_one_staged(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    # Drivers are tried in the order of their names.
+    left = directory / "k/plugins/kubernetes.io/csi/a.example.com/h/globalmount"
+    left.mkdir(parents=True)
+    data = {"driverName": "a.example.com", "volumeHandle": "h"}
+    (left.parent / "vol_data.json").write_text(json.dumps(data))
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world)
+        await bind(world)
+        await world.create(claiming())
+        await running(world)
+        await world.delete()
+        await world.until(lambda: not staging(directory))
+        assert left.exists()
+        driver.name = "a.example.com"
+        again = directory / "k/plugins_registry/a.sock"
+        async with driver.serving(again):
+            await world.until(lambda: not left.exists())
+
+
+@virtual()
 async def test_a_pod_waits_for_its_driver(directory: Path, driver: CsiDriverServer) -> None:
     async with plugin_world(directory).running() as world:
         await declare(world)
