@@ -3,6 +3,7 @@ driver watches them, and reports when it has attached a volume."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -21,6 +22,8 @@ from podtui.controllers.loop import Keys
 
 NAME: Final = "attachdetach-controller"
 _ENDED: Final = ("Succeeded", "Failed")
+_OWN_NAME: Final = re.compile(r"csi-[0-9a-f]{64}")
+"""Attachments with other names belong to other clients."""
 
 
 def is_attached_by(volume: PersistentVolume, driver: CSIDriver | None) -> bool:
@@ -87,6 +90,7 @@ class AttachmentController:
             item
             for item in self._cache.list(VolumeAttachment)
             if (item.spec.nodeName, item.spec.source.persistentVolumeName) == key
+            and _OWN_NAME.fullmatch(item.metadata.name)
         ]
         pods = [
             pod

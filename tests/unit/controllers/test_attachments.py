@@ -18,6 +18,10 @@ from podtui.client.cache import Cache
 from podtui.controllers.attachments import AttachmentController
 
 KEY = ("n1", "pv")
+OTHER = {
+    "metadata": {"name": "other"},
+    "spec": {"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "pv"}},
+}
 
 
 class AttachmentWorld:
@@ -122,3 +126,14 @@ def test_the_result_is_an_event_of_the_pod(world: AttachmentWorld) -> None:
         ("Warning", "FailedAttachVolume", 'AttachVolume.Attach failed for volume "pv" : no space'),
         ("Normal", "SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "pv" '),
     ]
+
+
+def test_an_attachment_of_another_client_stays_and_is_none_of_a_pod() -> None:
+    world = AttachmentWorld()
+    world.api.put(msgspec.convert(OTHER, VolumeAttachment))
+    world.sync()
+    names = {item.metadata.name for item in world.attachments()}
+    assert names == {"other", attachment_name("h", "d", "n1")}
+    world.end_pod()
+    world.sync()
+    assert [item.metadata.name for item in world.attachments()] == ["other"]
