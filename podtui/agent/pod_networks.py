@@ -54,6 +54,9 @@ class EngineNetworks:
     async def set_rules(self, sandbox_id: str, rules: str) -> None:
         await self._runtime.set_pod_rules(sandbox_id, rules)
 
+    async def check_table(self, sandbox_id: str, table: str) -> None:
+        await self._runtime.check_pod_table(sandbox_id, table)
+
     async def listen(self, sandbox_id: str, protocol: Transport, address: str) -> socket.socket:
         return await self._runtime.pod_listener(sandbox_id, protocol, address)
 

@@ -192,6 +192,9 @@ class RuntimeInterceptor:
     async def set_pod_rules(self, sandbox_id: str, rules: str) -> None:
         await self._call("set_pod_rules", self._runtime.set_pod_rules(sandbox_id, rules))
 
+    async def check_pod_table(self, sandbox_id: str, table: str) -> None:
+        await self._call("check_pod_table", self._runtime.check_pod_table(sandbox_id, table))
+
     async def pod_listener(
         self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
     ) -> socket.socket:

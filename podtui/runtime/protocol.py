@@ -804,6 +804,11 @@ class Runtime(Protocol):
         or if the network cannot be entered."""
         ...
 
+    async def check_pod_table(self, sandbox_id: str, table: str) -> None:
+        """Raises `EngineError` if the network has no table of nftables of this name, for IPv4, and
+        the same errors as `set_pod_rules`."""
+        ...
+
     async def pod_listener(
         self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
     ) -> socket.socket:

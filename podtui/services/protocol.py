@@ -76,6 +76,10 @@ class PodNetworks(Protocol):
         """Apply a transaction of nftables in the network of a pod: all of it, or nothing."""
         ...
 
+    async def check_table(self, sandbox_id: str, table: str) -> None:
+        """Raises `podtui.errors.EngineError` if the network of a pod does not have the table."""
+        ...
+
     async def listen(self, sandbox_id: str, protocol: Transport, address: str) -> socket.socket:
         """Return a socket in the network of a pod, bound to a free port of ``address``, not
         blocking, and listening if TCP."""

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NoReturn
 
 from podtui.api.v1 import Node, ObjectMeta
 from podtui.client.cache import Cache, Key
@@ -39,7 +39,6 @@ from podtui.services.rules import (
     EMPTY,
     TABLE,
     Table,
-    check,
     creation,
     difference,
     key,
@@ -199,6 +198,7 @@ class Proxy:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self._remove_leftovers(), name="former rules of the host")
+                group.create_task(self._check_all(), name="checks of the rules")
                 for network in self._attached.values():
                     network.worker = None
                     network.wake.set()
@@ -217,7 +217,7 @@ class Proxy:
         that still runs needs it: the connections of the pod depend on it until it is attached."""
         while HOST not in self._attached:
             try:
-                await self._networks.set_rules(HOST, check(self._host_table))
+                await self._networks.check_table(HOST, self._host_table)
                 if not await self._networks.has_host_pods():
                     await self._remove_host_table()
                     network = self._attached.get(HOST)
@@ -276,34 +276,37 @@ class Proxy:
             network.worker = self._group.create_task(self._keep(network), name=name)
 
     async def _keep(self, network: _Network) -> None:
-        """Apply each new table, and restore a table that is gone. Runs until the pod is
-        detached."""
+        """Apply each new table, and a table that is gone. Runs until the pod is detached."""
         while True:
-            try:
-                async with asyncio.timeout(CHECK_SECONDS):
-                    await network.wake.wait()
-            except TimeoutError:
-                await self._check(network)
+            await network.wake.wait()
             network.wake.clear()
             delay = _FIRST_RETRY
             while not await self._try(network):
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, _LAST_RETRY)
 
+    async def _check_all(self) -> NoReturn:
+        """Check the tables regularly, one after the other: that costs less than if the agent woke
+        up for each of them. Runs forever."""
+        while True:
+            await self._clock.sleep(CHECK_SECONDS)
+            for network in list(self._attached.values()):
+                await self._check(network)
+
     async def _check(self, network: _Network) -> None:
-        """Find out whether somebody removed the table. Then, the next step creates it again."""
-        sandbox_id = network.pod.sandbox_id
+        """Find out whether somebody removed the table. Then, the worker creates it again."""
         async with network.lock:
             if network.rules is None:
                 return
             try:
-                await self._networks.set_rules(sandbox_id, check(network.table))
+                await self._networks.check_table(network.pod.sandbox_id, network.table)
             except (EngineUnavailable, EngineConflict, EngineNotFound):
                 return
             except PodtuiError as error:
                 network.rules = None
                 text = f"the rules of Services are gone, and are created again: {error}"
                 self._report(network, RESTORED, text)
+                network.wake.set()
 
     async def _try(self, network: _Network) -> bool:
         """Apply the current table; return whether that succeeded."""

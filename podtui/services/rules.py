@@ -24,7 +24,6 @@ TABLE: Final = "podtui"
 SERVICES: Final = "services"
 REFUSED: Final = "refused"
 CLUSTER_IPS: Final = "cluster-ips"
-CHECK: Final = "check"
 """An empty chain: its flush changes nothing, and fails if the table is gone."""
 _KEY: Final = "ipv4_addr . inet_proto . inet_service"
 _DESTINATION: Final = "ip daddr . meta l4proto . th dport"
@@ -34,7 +33,6 @@ _SETS: Final = {
     CLUSTER_IPS: "{ type ipv4_addr; }",
 }
 _HOOKS: Final = {
-    CHECK: "",
     "nat-output": "{ type nat hook output priority -100; }",
     "filter-output": "{ type filter hook output priority 0; }",
 }
@@ -216,11 +214,6 @@ def removal(name: str = TABLE) -> str:
 def table_deletion(name: str) -> str:
     """Return a transaction that fails without the table."""
     return f"delete table ip {name}\n"
-
-
-def check(name: str = TABLE) -> str:
-    """Return a transaction that changes nothing, and fails if the table is gone."""
-    return f"flush chain ip {name} {CHECK}\n"
 
 
 def difference(old: Table, new: Table, name: str = TABLE) -> str:

@@ -54,6 +54,19 @@ async def test_rules_lead_a_pod_to_a_port_of_its_own(engine_bench: Bench) -> Non
 
 
 @pytest.mark.engine
+async def test_a_table_that_is_gone_is_noticed(engine_bench: Bench) -> None:
+    runtime = engine_bench.runtime
+    sandbox = await engine_bench.sandbox()
+    with pytest.raises(EngineError, match="there is no table podtui"):
+        await runtime.check_pod_table(sandbox, "podtui")
+    await runtime.set_pod_rules(sandbox, RULES)
+    await runtime.check_pod_table(sandbox, "podtui")
+    await runtime.set_pod_rules(sandbox, "delete table ip podtui\n")
+    with pytest.raises(EngineError, match="there is no table podtui"):
+        await runtime.check_pod_table(sandbox, "podtui")
+
+
+@pytest.mark.engine
 async def test_large_rules_are_one_transaction(engine_bench: Bench) -> None:
     runtime = engine_bench.runtime
     sandbox = await engine_bench.sandbox()

@@ -217,6 +217,11 @@ class Dialing:
             lambda pid, ips: self._namespaces.perform(pid, ips, "rules", content=rules),
         )
 
+    async def check_table(self, sandbox_id: str, table: str) -> None:
+        await self._inside_network(
+            sandbox_id, lambda pid, ips: self._namespaces.perform(pid, ips, "table", table)
+        )
+
     async def forget_flows(self, sandbox_id: str, ip: str, port: int) -> None:
         await self._inside_network(
             sandbox_id, lambda pid, ips: self._namespaces.perform(pid, ips, "flows", ip, port)

@@ -18,6 +18,7 @@ import json
 import os
 import select
 import socket
+import struct
 import sys
 from typing import Any
 
@@ -30,6 +31,13 @@ LIBNFTABLES = "libnftables.so.1"
 IDLE_SECONDS = 0.05
 MAX_USED = 100
 CONNTRACK = ("/usr/sbin/conntrack", "/sbin/conntrack", "/usr/bin/conntrack")
+KERNEL_SECONDS = 5.0
+NETLINK_NETFILTER = 12
+GET_TABLE = 10 << 8 | 1
+"""The request for a table, of the subsystem nftables."""
+TABLE_NAME = 1
+NLMSG_ERROR = 2
+REQUEST = 1
 NO_FLOWS = " 0 flow entries have been deleted."
 
 
@@ -111,6 +119,9 @@ def perform(
         with open(os.dup(descriptors[0]), "rb") as rules:
             apply_rules(rules.read(), used)
         return None
+    if name == "table":
+        check_table(*arguments)
+        return None
     if name == "flows":
         forget_flows(*arguments)
         return None
@@ -185,6 +196,27 @@ def apply_rules(rules: bytes, used: list[int]) -> None:
         text = nftables.nft_ctx_get_error_buffer(context) or b"nft refused the rules"
         # The other lines repeat the rule and point into it.
         raise Failed(text.decode(errors="replace").partition("\n")[0])
+
+
+def check_table(name: str) -> None:
+    """Ask the kernel for a table. Raises `Failed` if there is none.
+
+    A transaction of libnftables would read all chains before: of 200 Services, there are many.
+    """
+    text = name.encode() + b"\0"
+    attribute = struct.pack("=HH", 4 + len(text), TABLE_NAME) + text + bytes(-len(text) % 4)
+    body = struct.pack("=BBH", socket.AF_INET, 0, 0) + attribute
+    header = struct.pack("=IHHII", 16 + len(body), GET_TABLE, REQUEST, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as kernel:
+        kernel.settimeout(KERNEL_SECONDS)
+        kernel.sendto(header + body, (0, 0))
+        answer = kernel.recv(REQUEST_LIMIT)
+    _, kind = struct.unpack_from("=IH", answer)
+    if kind == NLMSG_ERROR:
+        (number,) = struct.unpack_from("=i", answer, 16)
+        if -number == errno.ENOENT:
+            raise Failed(f"there is no table {name}")
+        raise OSError(-number, os.strerror(-number))
 
 
 def load_nftables() -> ctypes.CDLL:

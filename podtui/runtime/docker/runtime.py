@@ -271,6 +271,9 @@ class DockerRuntime:
     async def set_pod_rules(self, sandbox_id: str, rules: str) -> None:
         await self._dialing.set_rules(sandbox_id, rules)
 
+    async def check_pod_table(self, sandbox_id: str, table: str) -> None:
+        await self._dialing.check_table(sandbox_id, table)
+
     async def pod_listener(
         self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
     ) -> socket.socket:

@@ -425,6 +425,9 @@ class MemoryRuntime:
             raise EngineConflict(f"sandbox {sandbox_id} is not running")
         cell.rules.append(rules)
 
+    async def check_pod_table(self, sandbox_id: str, table: str) -> None:
+        await self._enter("check_pod_table")
+
     async def pod_listener(
         self, sandbox_id: str, protocol: Literal["TCP", "UDP"], address: str
     ) -> socket.socket:

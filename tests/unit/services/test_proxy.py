@@ -52,12 +52,15 @@ class Networks:
         await asyncio.sleep(0)
         if error := self.failing.get(sandbox_id):
             raise error
-        if rules.startswith("flush chain") and rules.endswith(" check\n"):
-            if sandbox_id in self.flushed:
-                self.flushed.remove(sandbox_id)
-                raise EngineError("No such file or directory")
-            return
         self.applied[sandbox_id].append(rules)
+
+    async def check_table(self, sandbox_id: str, table: str) -> None:
+        await asyncio.sleep(0)
+        if error := self.failing.get(sandbox_id):
+            raise error
+        if sandbox_id in self.flushed:
+            self.flushed.remove(sandbox_id)
+            raise EngineError(f"there is no table {table}")
 
     async def listen(self, sandbox_id: str, protocol: Transport, address: str) -> socket.socket:
         sock = socket.socket(type=socket.SOCK_DGRAM if protocol == "UDP" else socket.SOCK_STREAM)

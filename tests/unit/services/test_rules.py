@@ -17,11 +17,9 @@ from podtui.services.backends import Backend, PortBackends
 from podtui.services.protocol import ClusterPort
 from podtui.services.rules import (
     CLUSTER_IPS,
-    EMPTY,
     REFUSED,
     SERVICES,
     Table,
-    check,
     creation,
     difference,
     listener_table,
@@ -211,12 +209,6 @@ def test_removal_leaves_nothing(table: Table) -> None:
     kernel.apply(removal())
     assert kernel.state() == Kernel().state()
     kernel.apply(removal())
-
-
-def test_a_check_changes_nothing() -> None:
-    kernel = built(EMPTY)
-    kernel.apply(check())
-    assert kernel.state() == built(EMPTY).state()
 
 
 def test_connections_spread_over_the_backends() -> None:
