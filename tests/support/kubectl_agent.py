@@ -51,9 +51,9 @@ class KubectlAgent:
         names = "jsonpath={.items[*].metadata.name}"
 
         def has_read() -> bool:
-            known = json.loads(self.out("get", "--raw", f"/api/v1/nodes/{self.node}/proxy/pods"))
+            answer = json.loads(self.out("get", "--raw", f"/api/v1/nodes/{self.node}/proxy/pods"))
             recorded = self.out("get", "pods", "--all-namespaces", "-o", names).split()
-            return {pod["metadata"]["name"] for pod in known["items"] or ()} >= set(recorded)
+            return {pod["metadata"]["name"] for pod in answer["items"] or ()} >= set(recorded)
 
         self.until(has_read)
 

@@ -488,5 +488,5 @@ def test_cdi_devices_and_annotations_by_version(
 ) -> None:
     able = abilities({}, podman=podman, api=api)
     assert (able.annotations, able.cdi) == (annotations, cdi)
-    found = engine_info({}, {}, api_version="", able=able, local=True)
-    assert any("CDI" in text for text in found.lacking) is not cdi
+    info = engine_info({}, {}, api_version="", able=able, local=True)
+    assert any("CDI" in text for text in info.lacking) is not cdi

@@ -254,11 +254,11 @@ def test_extended_resources_of_plugins_and_of_clients(reset: bool) -> None:
     devices = NodeResources(
         capacity={"example.com/gpu": 2048}, allocatable={"example.com/gpu": 2047}
     )
-    found = with_extended(resources(), devices, before, reset=reset)
+    node_resources = with_extended(resources(), devices, before, reset=reset)
     client = "0" if reset else "5k"
-    assert resource_texts(found.capacity)["example.com/client"] == client
-    assert resource_texts(found.allocatable)["example.com/client"] == client
-    assert resource_texts(found.capacity)["example.com/gpu"] == "2048"
-    assert resource_texts(found.allocatable)["example.com/gpu"] == "2047"
-    assert found.capacity["cpu"] == resources().capacity["cpu"]
+    assert resource_texts(node_resources.capacity)["example.com/client"] == client
+    assert resource_texts(node_resources.allocatable)["example.com/client"] == client
+    assert resource_texts(node_resources.capacity)["example.com/gpu"] == "2048"
+    assert resource_texts(node_resources.allocatable)["example.com/gpu"] == "2047"
+    assert node_resources.capacity["cpu"] == resources().capacity["cpu"]
     assert with_extended(resources(), NodeResources(), None, reset=reset) == resources()

@@ -114,11 +114,11 @@ def test_extended_resources_are_counted_beside_the_others() -> None:
     user = msgspec.structs.replace(
         user, spec=msgspec.structs.replace(user.spec, containers=(container,))
     )
-    found = gauges(shown, [requests_of(user), *ASKS], USE, None)
-    assert [gauge.resource for gauge in found[4:]] == ["example.com/gpu", "hugepages-2Mi"]
-    gpu, pages = found[4:]
+    shares = gauges(shown, [requests_of(user), *ASKS], USE, None)
+    assert [gauge.resource for gauge in shares[4:]] == ["example.com/gpu", "hugepages-2Mi"]
+    gpu, pages = shares[4:]
     assert (gpu.capacity, gpu.allocatable, gpu.requested, gpu.limits) == (4, 3, 2, 2)
-    lines = [line_text(line) for line in node_lines(found, (), width=78, height=8)]
+    lines = [line_text(line) for line in node_lines(shares, (), width=78, height=8)]
     assert any(line.startswith("gpu ") and "2 of 3" in line for line in lines)
     assert any(line.startswith("hugepa… ") and "0 of 64Mi" in line for line in lines)
     assert pages.requested == 0
