@@ -85,6 +85,7 @@ ECHO = """\
 import socket
 sock = socket.socket(type=socket.SOCK_DGRAM)
 sock.bind(("", 9999))
+print("ready", flush=True)
 while True:
     data, client = sock.recvfrom(65536)
     sock.sendto(b"got " + data, client)
@@ -194,18 +195,22 @@ def test_datagrams(agent: KubectlAgent) -> None:
     label = "label=io.kubernetes.pod.name={}"
     # The image has no server for datagrams: it runs in the networks of the pods.
     servers = [
-        subprocess.Popen(["nsenter", "-t", pid, "-n", sys.executable, "-c", ECHO])
+        subprocess.Popen(
+            ["nsenter", "-t", pid, "-n", sys.executable, "-c", ECHO], stdout=subprocess.PIPE
+        )
         for name in pods(agent)
         for sandbox in docker("ps", "-q", "--filter", label.format(name)).split()[:1]
         for pid in [docker("inspect", "-f", "{{.State.Pid}}", sandbox).strip()]
     ]
     try:
+        # A datagram may go to any pod: each must have its server.
+        assert [server.stdout and server.stdout.readline() for server in servers] == [b"ready\n"] * 3
         agent.until(lambda: datagram(port, b"hello") == b"got hello")
         assert datagram(port, b"x" * 1400) == b"got " + b"x" * 1400
     finally:
         for server in servers:
             server.kill()
-            server.wait()
+            server.communicate()
     agent.out("delete", "service", "datagrams")
 
 
