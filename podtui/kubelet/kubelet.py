@@ -257,6 +257,7 @@ class Kubelet:
                 clock=clock,
                 unusable=self._mounts_problem,
                 on_use=self._node.refresh_soon,
+                is_reported=self._node.reports_in_use,
             )
         volumes = VolumeManager(
             runtime,
