@@ -47,6 +47,11 @@ class CsiDriverServer:
     mounts: bool = False
     creates: bool = True
     """Create something when a volume is published."""
+    usage: tuple[csi.Usage, ...] = (
+        csi.Usage(60, 100, 40, csi.Unit.BYTES),
+        csi.Usage(6, 10, 4, csi.Unit.INODES),
+    )
+    """What it reports for each volume; if it mounts directories, that of their file system."""
     failures: dict[str, tuple[Status, str]] = field(default_factory=dict)
     delays: dict[str, float] = field(default_factory=dict)
     calls: list[tuple[str, Any]] = field(default_factory=list)
@@ -120,6 +125,8 @@ class CsiDriverServer:
                 unary(
                     f"{node}/NodeUnpublishVolume", csi.UnpublishRequest, nothing, self._unpublish
                 ),
+                unary(f"{node}/NodeGetVolumeStats", csi.StatsRequest, csi.VolumeStats, self._stats),
+                unary(f"{node}/NodeExpandVolume", csi.ExpandRequest, nothing, self._expand),
             )
         )
 
@@ -158,6 +165,19 @@ class CsiDriverServer:
             subprocess.run(["umount", target], check=True)
         if target.exists():
             target.rmdir()
+        return csi.Nothing()
+
+    def _stats(self, request: csi.StatsRequest) -> csi.VolumeStats:
+        if not self.mounts:
+            return csi.VolumeStats(self.usage)
+        info = os.statvfs(request.volume_path)
+        free, total = info.f_bavail * info.f_frsize, info.f_blocks * info.f_frsize
+        return csi.VolumeStats((csi.Usage(free, total, total - free, csi.Unit.BYTES),))
+
+    def _expand(self, request: csi.ExpandRequest) -> csi.Nothing:
+        if self.mounts:
+            size = 0 if request.capacity_range is None else request.capacity_range.required_bytes
+            (Path(request.volume_path) / "size").write_text(str(size))
         return csi.Nothing()
 
 

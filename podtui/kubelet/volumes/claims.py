@@ -19,7 +19,6 @@ from podtui.api.v1 import (
     Container,
     HostPathVolumeSource,
     PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     Volume,
 )
@@ -32,7 +31,6 @@ from podtui.kubelet.volumes.pod_volumes import MountedNfs, used_volumes
 QUIET_SECONDS: Final = 5.0
 """A claim of a pod that no scheduler placed is bound after the pod has its node, which takes a
 moment: a shorter wait is no event."""
-_RESIZE_PENDING: Final = "FileSystemResizePending"
 Source = HostPathVolumeSource | MountedNfs | ClaimedCsi
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
@@ -125,10 +123,10 @@ class Claims:
                 f"{where}found PV object {bound.metadata.name} with a pv.Spec.ClaimRef.UID"
                 f' "{shown}" that does not point to claim.UID "{uid}"'
             )
-        return _source(bound, claim)
+        return _source(bound)
 
 
-def _source(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Source:
+def _source(volume: PersistentVolume) -> Source:
     spec = volume.spec
     if spec.volumeMode == "Block":
         raise PodtuiError("podtui does not support block volumes")
@@ -141,11 +139,7 @@ def _source(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Source:
             server=nfs.server, path=nfs.path, readOnly=nfs.readOnly, options=spec.mountOptions
         )
     if (csi := spec.csi) is not None:
-        pending = any(
-            condition.type == _RESIZE_PENDING and condition.status == "True"
-            for condition in claim.status.conditions
-        )
-        return ClaimedCsi(driver=csi.driver, volume=volume, resizing=pending)
+        return ClaimedCsi(driver=csi.driver, volume=volume)
     raise PodtuiError(
         f"podtui mounts persistent volumes of the types hostPath, local, nfs and csi only, and"
         f" {volume.metadata.name} is of another type"

@@ -17,7 +17,9 @@ from podtui.kubelet.plugins.csi_api import (
     AccessMode,
     AccessModeOf,
     Capability,
+    CapacityRange,
     CsiError,
+    ExpandRequest,
     MountVolume,
     PublishRequest,
     StageRequest,
@@ -42,11 +44,9 @@ _GROUP_MODES: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
 class ClaimedCsi(CSIVolumeSource, frozen=True, kw_only=True):
-    """The CSI volume of a claim. ``readOnly`` is that of the pod's volume; ``resizing``: the node
-    would have to expand the file system."""
+    """The CSI volume of a claim. ``readOnly`` is that of the pod's volume."""
 
     volume: PersistentVolume
-    resizing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,7 @@ class CsiVolume:
     access_modes: tuple[str, ...]
     publish_secret: SecretReference | None
     stage_secret: SecretReference | None
+    expand_secret: SecretReference | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -109,7 +110,18 @@ def csi_volume(pod: Pod, volume: Volume) -> CsiVolume:
         access_modes=spec.accessModes,
         publish_secret=csi.nodePublishSecretRef,
         stage_secret=csi.nodeStageSecretRef,
+        expand_secret=csi.nodeExpandSecretRef,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsiMount:
+    """A volume that is published at ``path`` for a pod; ``source`` is the pod's entry for it."""
+
+    pod: Pod
+    source: Volume
+    volume: CsiVolume
+    path: str
 
 
 def ephemeral_handle(uid: str, name: str) -> str:
@@ -311,6 +323,25 @@ def publish_request(
         readonly=volume.read_only,
         secrets=secrets,
         volume_context={**volume.attributes, **attributes},
+    )
+
+
+def expand_request(
+    volume: CsiVolume,
+    path: str,
+    staging: Path | None,
+    *,
+    size: int,
+    capability: VolumeCapability,
+    secrets: Mapping[str, str],
+) -> ExpandRequest:
+    return ExpandRequest(
+        volume_id=volume.handle,
+        volume_path=path,
+        capacity_range=CapacityRange(size),
+        staging_target_path="" if staging is None else str(staging),
+        volume_capability=capability,
+        secrets=secrets,
     )
 
 
