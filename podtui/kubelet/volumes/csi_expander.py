@@ -134,6 +134,7 @@ class CsiExpander:
             claim = await self._claim(volume)
         except PodtuiError as error:
             raise CsiError(f"mountVolume.NodeExpandVolume get PVC failed : {error}") from error
+        held = self._sizes.setdefault(mount.volume.key, claim_size(claim))
         if claim_size(claim) >= volume_size(volume):
             return
         if source.readOnly:
@@ -141,7 +142,8 @@ class CsiExpander:
             text = f"{start} requested read-only file system"
             self._report(mount.pod, claim, WARNING, "FileSystemResizeFailed", text)
             return
-        await self._expand(mount, claim, volume, expand)
+        expanded = await self._expand(mount, claim, volume, expand)
+        self._sizes[mount.volume.key] = held if expanded is None else expanded
 
     async def _claim(self, volume: PersistentVolume) -> PersistentVolumeClaim:
         ref = volume.spec.claimRef

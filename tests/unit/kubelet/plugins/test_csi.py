@@ -559,7 +559,7 @@ async def test_the_usage_of_a_volume_is_in_the_summary_and_the_metrics(
             assert f"kubelet_volume_stats_{line.format(labels)}" in metrics
         # One call a minute, and none for a pod that has ended.
         await world.sleep(600)
-        assert len(driver.made("NodeGetVolumeStats")) == 11
+        assert 10 <= len(driver.made("NodeGetVolumeStats")) <= 11
         await world.delete()
         await world.until(lambda: not staging(directory))
         await world.sleep(120)
