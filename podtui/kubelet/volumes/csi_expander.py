@@ -82,8 +82,8 @@ class CsiExpander:
         mounts: Callable[[], Iterable[CsiMount]],
         expand: Callable[[CsiMount], Awaitable[None]],
     ) -> NoReturn:
-        """Expand volumes of running pods. ``expand`` prepares the call of `expand_mounted` for a
-        volume. Runs forever."""
+        """Expand the volumes of running pods. ``expand`` calls `expand_mounted` for a volume that
+        is still mounted. Runs forever."""
         async with asyncio.TaskGroup() as group:
             while True:
                 for key, mount in _expandable(mounts()).items():
@@ -160,8 +160,8 @@ class CsiExpander:
         volume: PersistentVolume,
         expand: Expand,
     ) -> Quantity | None:
-        """Return the size that the volume has now; None if it is to be tried later. Claims that no
-        resizer of today has marked (``allocatedResources``) are expanded in any state."""
+        """Return the size that the volume has now; None if it is to be tried later. Resizers mark
+        claims by ``allocatedResources``; those of old resizers have no mark."""
         key, name = mount.volume.key, mount.volume.name
         state = claim.status.allocatedResourceStatuses.get(_STORAGE, "")
         allocated = claim.status.allocatedResources.get(_STORAGE)

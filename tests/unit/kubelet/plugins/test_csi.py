@@ -82,8 +82,11 @@ async def declare(world: World, name: str = DRIVER, **spec: Any) -> None:
     await world.store.put("csidrivers", msgspec.convert(document, CSIDriver))
 
 
-async def bind(world: World, status: Mapping[str, Any] = NO_FIELDS, **spec: Any) -> None:
-    """Store a claim that is bound to a volume of the driver. ``status`` is that of the claim."""
+async def bind(
+    world: World, status: Mapping[str, Any] = NO_FIELDS, request: str = "", **spec: Any
+) -> None:
+    """Store a claim that is bound to a volume of the driver. ``status`` is that of the claim, which
+    asks for the size of the volume, or for ``request``."""
     csi = {"driver": DRIVER, "volumeHandle": "vol-1", **spec.pop("csi", {})}
     ref = {"namespace": "default", "name": "data", "uid": "c1"}
     spec = {"claimRef": ref, "csi": csi, "accessModes": ["ReadWriteOnce"], **spec}
@@ -91,7 +94,13 @@ async def bind(world: World, status: Mapping[str, Any] = NO_FIELDS, **spec: Any)
     await world.store.put("persistentvolumes", msgspec.convert(document, PersistentVolume))
     claim = {
         "metadata": {"name": "data", "namespace": "default", "uid": "c1"},
-        "spec": {"volumeName": "pv", "accessModes": spec["accessModes"]},
+        "spec": {
+            "volumeName": "pv",
+            "accessModes": spec["accessModes"],
+            "resources": {
+                "requests": {"storage": request} if request else spec.get("capacity", {})
+            },
+        },
         "status": {"phase": "Bound", **status},
     }
     await world.store.put("persistentvolumeclaims", msgspec.convert(claim, PersistentVolumeClaim))
@@ -700,6 +709,21 @@ async def test_an_expansion_that_cannot_succeed_is_not_tried_again(
         assert "NodeResizeError" in [condition.type for condition in status.conditions]
         (event,) = await world.events("web", "VolumeResizeFailed")
         assert "Expander.NodeExpand failed to expand the volume rpc error" in event.message
+
+
+@virtual()
+async def test_a_failed_expansion_is_given_up_if_the_claim_asks_for_another_size(
+    directory: Path, driver: CsiDriverServer
+) -> None:
+    driver.capabilities = EXPANDS
+    driver.failures["NodeExpandVolume"] = (Status.INTERNAL, "no space")
+    async with csi_node(directory, driver, volume=SMALL) as world:
+        await start(world)
+        await bind(world, request="3Gi", **LARGER)
+        await world.sleep(300)
+        status = (await claim_of(world)).status
+        assert status.allocatedResourceStatuses == {"storage": "NodeResizeInfeasible"}
+        assert len(driver.made("NodeExpandVolume")) == 2
 
 
 @virtual()
