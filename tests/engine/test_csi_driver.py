@@ -79,7 +79,9 @@ async def driver_process(directory: Path) -> AsyncIterator[asyncio.subprocess.Pr
         await process.wait()
 
 
-async def declare(world: EngineWorld, status: Mapping[str, object] | None = None, **spec: object) -> None:
+async def declare(
+    world: EngineWorld, status: Mapping[str, object] | None = None, **spec: object
+) -> None:
     document = {
         "metadata": {"name": csi_driver.DRIVER},
         "spec": {
@@ -166,6 +168,30 @@ async def test_a_volume_is_expanded_and_its_usage_is_reported(
         info = os.statvfs(directory)
         assert [volume.capacityBytes for volume in volumes] == [info.f_blocks * info.f_frsize]
         assert [volume.name for volume in volumes] == ["d"]
+
+
+def create_disk(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 20)
+
+
+async def test_a_container_writes_to_the_device_of_a_block_volume(
+    engine_url: str, directory: Path
+) -> None:
+    world = EngineWorld(engine_url, plugin_dir=str(directory))
+    async with world.running(), driver_process(directory):
+        create_disk(directory / "data/vol-1")
+        await declare(world, volumeMode="Block")
+        command = "echo kept | dd of=/dev/xvda conv=sync,fsync && test -b /dev/xvda && echo done"
+        world.add(
+            manifest("web", CLAIM, command).replace(
+                "volumeMounts: [{name: d, mountPath: /d}]",
+                "volumeDevices: [{name: d, devicePath: /dev/xvda}]",
+            )
+        )
+        assert (await world.output("web", "c")).endswith("done\n")
+        await until_unmounted(directory)
+        assert content(directory / "data/vol-1").startswith("kept\n")
 
 
 async def usage(world: EngineWorld) -> tuple[VolumeSummary, ...]:

@@ -25,8 +25,13 @@ from podtui.api.v1 import (
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.ports import ClaimSource
-from podtui.kubelet.volumes.csi_volumes import ClaimedCsi
-from podtui.kubelet.volumes.pod_volumes import MountedNfs, used_volumes
+from podtui.kubelet.volumes.csi_volumes import BLOCK, ClaimedCsi
+from podtui.kubelet.volumes.pod_volumes import (
+    MountedNfs,
+    device_names,
+    mounted_names,
+    used_volumes,
+)
 
 QUIET_SECONDS: Final = 5.0
 """A claim of a pod that no scheduler placed is bound after the pod has its node, which takes a
@@ -123,13 +128,23 @@ class Claims:
                 f"{where}found PV object {bound.metadata.name} with a pv.Spec.ClaimRef.UID"
                 f' "{shown}" that does not point to claim.UID "{uid}"'
             )
+        if why := _mode_problem(pod, volume, bound.spec.volumeMode or "Filesystem"):
+            raise PodtuiError(why)
         return _source(bound)
+
+
+def _mode_problem(pod: Pod, volume: str, mode: str) -> str:
+    """Return what is wrong with the use of a volume of this mode; empty if nothing is."""
+    start = f"volume {volume} has volumeMode {mode}, but is specified in"
+    if mode == BLOCK:
+        return f"{start} volumeMounts" if volume in mounted_names(pod) else ""
+    return f"{start} volumeDevices" if volume in device_names(pod) else ""
 
 
 def _source(volume: PersistentVolume) -> Source:
     spec = volume.spec
-    if spec.volumeMode == "Block":
-        raise PodtuiError("podtui does not support block volumes")
+    if spec.volumeMode == BLOCK and spec.csi is None:
+        raise PodtuiError("podtui supports block volumes of CSI drivers only")
     if spec.hostPath is not None:
         return spec.hostPath
     if spec.local is not None:

@@ -256,7 +256,7 @@ class CsiMounter:
         if why := csi.lifecycle_problem(volume, driver):
             start = f"{_START}mounter.SetupAt failed to check volume lifecycle mode"
             raise CsiError(f"{start}: {why}")
-        target = csi.target_path(self._root, pod.metadata.uid, volume.name)
+        target = csi.target_path(self._root, pod.metadata.uid, volume)
         secrets = await self._secrets(
             volume.publish_secret, "fetching NodePublishSecretRef {} failed"
         )

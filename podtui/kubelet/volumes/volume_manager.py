@@ -36,6 +36,7 @@ from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import (
     Check,
     NfsCheck,
+    PublishedDevice,
     VolumePlan,
     created_as,
     host_path_problem,
@@ -176,7 +177,7 @@ class VolumeManager:
         """Return the pod with its CSI volumes as directories of the engine's machine."""
         state = self._pods[pod.metadata.uid]
         volumes = tuple(
-            Volume(name=volume.name, hostPath=HostPathVolumeSource(path=mounted.mount.path))
+            Volume(name=volume.name, hostPath=_published(mounted.mount))
             if (mounted := state.mounted.get(volume.name)) is not None
             else volume
             for volume in pod.spec.volumes
@@ -356,6 +357,12 @@ class VolumeManager:
             f" unattached volumes=[], failed to process volumes=[{' '.join(foreign)}]: {why}"
         )
         self._events.pod(pod, WARNING, "FailedMount", text)
+
+
+def _published(mount: CsiMount) -> HostPathVolumeSource:
+    if mount.volume.block:
+        return PublishedDevice(path=mount.path, read_only=mount.volume.read_only)
+    return HostPathVolumeSource(path=mount.path)
 
 
 def _set_up_failed(name: str, why: str) -> str:

@@ -17,6 +17,7 @@ import pytest
 from csi_driver import DRIVER, CsiDriverServer
 from grpclib.const import Status
 from kubelet_world import World, api_pod, container
+from msgspec import structs
 from virtual_time import virtual
 
 from podtui.api.storage import CSIDriver, CSINode, VolumeAttachment
@@ -32,11 +33,13 @@ from podtui.api.v1 import (
     PodSecurityContext,
     Secret,
     Volume,
+    VolumeDevice,
     VolumeMount,
 )
 from podtui.kubelet.plugins.csi_api import AccessMode, Capability, Unit, Usage
 from podtui.kubelet.ports import Token, TokenRequest
 from podtui.kubelet.volumes.csi_volumes import attachment_name, ephemeral_handle
+from podtui.runtime.protocol import DeviceMapping
 
 STAGES = (Capability.STAGE_UNSTAGE_VOLUME,)
 NO_FIELDS: Mapping[str, Any] = {}
@@ -852,6 +855,60 @@ async def test_a_slow_expansion_delays_no_other_pod(
         assert "code = DeadlineExceeded" in event.message
         await world.delete()
         assert await world.until(lambda: not staging(directory)) < 180
+
+
+# --- devices
+
+
+def with_device(name: str = "web", *, read_only: bool | None = None) -> Pod:
+    pod = claiming(name, read_only=read_only)
+    device = container(volumeDevices=(VolumeDevice(name="d", devicePath="/dev/xvda"),))
+    return structs.replace(pod, spec=structs.replace(pod.spec, containers=(device,)))
+
+
+@virtual()
+@pytest.mark.parametrize(("read_only", "permissions"), [(None, "mrw"), (True, "r")])
+async def test_a_container_gets_the_device_of_a_block_volume(
+    directory: Path, driver: CsiDriverServer, read_only: bool | None, permissions: str
+) -> None:
+    async with csi_node(directory, driver, volume={"volumeMode": "Block"}) as world:
+        await world.create(with_device(read_only=read_only))
+        await running(world)
+        (stage,), (publish,) = driver.made("NodeStageVolume"), driver.made("NodePublishVolume")
+        for request in (stage, publish):
+            assert request.volume_capability.block is not None
+            assert request.volume_capability.mount is None
+        path = directory / "k/pods/uid-web/volumeDevices/kubernetes.io~csi/pv/device"
+        assert publish.target_path == str(path)
+        (record,) = world.running_containers("uid-web")
+        config = world.engine.containers[record.id].config
+        assert config.devices == (
+            DeviceMapping(host_path=str(path), container_path="/dev/xvda", permissions=permissions),
+        )
+        assert not [mount for mount in config.mounts if mount.container_path == "/dev/xvda"]
+        await world.stop_kubelet()
+        await world.start_kubelet()
+        await world.delete()
+        await world.until(lambda: not staging(directory))
+        assert "NodeUnpublishVolume" in driver.names()
+        assert not (directory / "k/pods/uid-web").exists()
+
+
+@virtual()
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("Block", "volume d has volumeMode Block, but is specified in volumeMounts"),
+        ("Filesystem", "volume d has volumeMode Filesystem, but is specified in volumeDevices"),
+    ],
+)
+async def test_a_volume_is_used_as_its_mode_says(
+    directory: Path, driver: CsiDriverServer, mode: str, problem: str
+) -> None:
+    async with csi_node(directory, driver, volume={"volumeMode": mode}) as world:
+        await world.create(claiming() if mode == "Block" else with_device())
+        assert problem in await failure(world)
+        assert not driver.made("NodePublishVolume")
 
 
 # --- the group of the files
