@@ -168,6 +168,8 @@ async def test_a_volume_is_expanded_and_its_usage_is_reported(
         info = os.statvfs(directory)
         assert [volume.capacityBytes for volume in volumes] == [info.f_blocks * info.f_frsize]
         assert [volume.name for volume in volumes] == ["d"]
+        world.remove("web")
+        await until_unmounted(directory)
 
 
 def create_disk(path: Path) -> None:

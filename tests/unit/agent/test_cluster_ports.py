@@ -600,7 +600,9 @@ async def test_the_status_of_a_claim_is_written_unless_it_has_changed(world: Wor
         conditions=(pending, other),
     )
     meta = ObjectMeta(name="data", namespace="default")
-    item = PersistentVolumeClaim(metadata=meta, status=status)
+    item = PersistentVolumeClaim(
+        apiVersion="v1", kind="PersistentVolumeClaim", metadata=meta, status=status
+    )
     await world.server.create("persistentvolumeclaims", item)
     claim = await claims.claim("default", "data")
     assert claim is not None
