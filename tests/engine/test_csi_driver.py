@@ -191,7 +191,7 @@ async def test_a_container_writes_to_the_device_of_a_block_volume(
                 "volumeDevices: [{name: d, devicePath: /dev/xvda}]",
             )
         )
-        assert (await world.output("web", "c")).endswith("done\n")
+        assert (await world.output("web", "c")).endswith("done")
         await until_unmounted(directory)
         assert content(directory / "data/vol-1").startswith("kept\n")
 
