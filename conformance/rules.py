@@ -232,11 +232,6 @@ MIRROR_LEAVES: Final = (
         "",
         "a machine with an IPv6 address reports it as well",
     ),
-    Leave(
-        r"^metadata\.annotations\.volumes\.kubernetes\.io/controller-managed-attach-detach = ",
-        "",
-        "there is no attach-detach controller",
-    ),
     Leave(r"^spec\.taints\[", "", "the admission of an API server taints a new node"),
     Leave(r"^spec = \{\}$", "", "without taints, the node's spec is empty"),
     Leave(

@@ -49,7 +49,8 @@ class CSINodeDriver(Struct, frozen=True, kw_only=True):
 
 
 class CSINodeSpec(Struct, frozen=True, kw_only=True):
-    drivers: tuple[CSINodeDriver, ...]
+    drivers: tuple[CSINodeDriver, ...] = field(default_factory=lambda: ())
+    """An API server writes null if there are none."""
 
 
 class CSINode(Struct, frozen=True, kw_only=True):

@@ -262,6 +262,7 @@ class Kubelet:
                 clock=clock,
                 unusable=self._mounts_problem,
                 on_use=self._node.refresh_soon,
+                is_reported=self._node.reports_in_use,
             )
         self._volumes = volumes = VolumeManager(
             runtime,

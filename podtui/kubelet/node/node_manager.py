@@ -53,6 +53,8 @@ _DECLARED: Final = ("RestartAllContainersOnContainerExits",)
 SHUTTING_DOWN: Final = "node is shutting down"
 _OWN: Final = frozenset({CPUS, ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT})
 """The annotations that only this kubelet sets."""
+CONTROLLER_ATTACHES: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+"""The controller that attaches volumes passes over a node without this annotation."""
 UNWATCHED: Final = (
     "pressure: the engine is on another machine, whose memory, disk and processes are not observed"
 )
@@ -153,6 +155,10 @@ class NodeManager:
     def refresh_soon(self) -> None:
         """Trigger a status update, because the engine's state changed."""
         self._soon.set()
+
+    def reports_in_use(self, volume: str) -> bool:
+        """Return whether the stored status of the node says that a volume is in use."""
+        return self._node is not None and volume in self._node.status.volumesInUse
 
     def images_changed(self) -> None:
         """Trigger an update of the image list."""
@@ -431,7 +437,7 @@ class NodeManager:
         )
 
     def _annotations(self) -> dict[str, str]:
-        annotations: dict[str, str] = {}
+        annotations = {CONTROLLER_ATTACHES: "true"}
         engine = self._known_engine
         lacking = () if engine is None else engine.lacking
         if engine is not None and not engine.local and not self._config.simulated:

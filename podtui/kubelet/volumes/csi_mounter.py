@@ -99,7 +99,8 @@ class _Mount:
 
 class CsiMounter:
     """``root`` has the directories ``pods`` and ``plugins``. ``unusable`` returns why the engine
-    cannot see what a driver mounts, or an empty text. ``on_use`` is called when `in_use` changes.
+    cannot see what a driver mounts, or an empty text. ``on_use`` is called when `in_use` changes;
+    ``is_reported`` returns whether the node's stored status has a name of `in_use`.
     """
 
     def __init__(
@@ -115,8 +116,10 @@ class CsiMounter:
         clock: Clock,
         unusable: Callable[[], str],
         on_use: Callable[[], None] = lambda: None,
+        is_reported: Callable[[str], bool] = lambda volume: True,
     ) -> None:
         self._on_use = on_use
+        self._is_reported = is_reported
         self._in_use: frozenset[Key] = frozenset()
         self._root = root
         self._node_name = node_name
@@ -202,6 +205,12 @@ class CsiMounter:
     ) -> Mapping[str, str]:
         if not csi.needs_attachment(volume, driver):
             return {}
+        if not self._is_reported(volume_in_use(*volume.key)):
+            # Until then, the volume may be detached at any moment.
+            why = (
+                "Volume has not been added to the list of VolumesInUse in the node's volume status"
+            )
+            raise NotAttachedYet("MountVolume.WaitForAttach", volume.name, why)
         name = attachment_name(volume.handle, volume.driver, self._node_name)
         item = await self._storage.attachment(name)
         if why := csi.attachment_problem(item, name, volume):

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from kubelet_world import api_pod, container
 from msgspec import structs
@@ -31,7 +32,7 @@ from podtui.api.names import (
     STATIC_POD_PATH,
 )
 from podtui.api.quantity import parse_quantity
-from podtui.api.storage import CSINodeDriver
+from podtui.api.storage import CSINode, CSINodeDriver
 from podtui.api.v1 import (
     ConfigMap,
     ConfigMapEnvSource,
@@ -51,6 +52,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.client.connection import HttpConnection
+from podtui.client.decoding import decode_response
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError, NotFound, PodtuiError
@@ -626,6 +628,12 @@ async def test_the_drivers_of_the_node_are_written_to_the_cluster(world: World) 
     assert item is not None
     assert item.spec.drivers == (driver,)
     assert [owner.uid for owner in item.metadata.ownerReferences] == ["u"]
+
+
+def test_an_api_server_writes_null_for_no_drivers() -> None:
+    item = decode_response("/csinodes/n1", b'{"spec": {"drivers": null}}', CSINode)
+    assert item.spec.drivers == ()
+    assert b'"drivers":[]' in msgspec.json.encode(item)
 
 
 @pytest.mark.parametrize(

@@ -63,3 +63,23 @@ async def test_a_node_is_registered_when_the_api_answers_again(
         await asyncio.sleep(60)
         assert await stored(world) is not None
         assert failures == 0
+
+
+@virtual()
+async def test_the_cluster_is_to_attach_volumes_to_the_node() -> None:
+    name = "volumes.kubernetes.io/controller-managed-attach-detach"
+    world = World()
+    async with world.running():
+        await asyncio.sleep(1)
+        node = await stored(world)
+    assert node is not None
+    assert node.metadata.annotations[name] == "true"
+    # A node that was registered without it gets it, as from a kubelet.
+    await world.store.put(
+        "nodes", structs.replace(node, metadata=structs.replace(node.metadata, annotations={}))
+    )
+    async with world.running():
+        await asyncio.sleep(1)
+        node = await stored(world)
+    assert node is not None
+    assert node.metadata.annotations[name] == "true"

@@ -25,6 +25,7 @@ from podtui.api.summary import VolumeSummary
 from podtui.api.v1 import (
     CSIVolumeSource,
     LocalObjectReference,
+    Node,
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -36,6 +37,7 @@ from podtui.api.v1 import (
     VolumeDevice,
     VolumeMount,
 )
+from podtui.errors import PodtuiError
 from podtui.kubelet.plugins.csi_api import AccessMode, Capability, Unit, Usage
 from podtui.kubelet.ports import Token, TokenRequest
 from podtui.kubelet.volumes.csi_volumes import attachment_name, ephemeral_handle
@@ -377,6 +379,40 @@ async def store_key(world: World) -> None:
         data={"k": base64.b64encode(b"hidden").decode()},
     )
     await world.store.put("secrets", secret)
+
+
+@virtual()
+async def test_a_volume_is_not_mounted_before_the_node_says_that_it_is_in_use(
+    directory: Path, driver: CsiDriverServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document: dict[str, Any] = {
+        "metadata": {"name": attachment_name("vol-1", DRIVER, "n1")},
+        "spec": {"attacher": DRIVER, "nodeName": "n1", "source": {"persistentVolumeName": "pv"}},
+        "status": {"attached": True},
+    }
+    async with plugin_world(directory).running() as world, registered(world, directory, driver):
+        await declare(world, attachRequired=True)
+        await bind(world)
+        await world.store.put("volumeattachments", msgspec.convert(document, VolumeAttachment))
+        update = world.store.update
+
+        async def fails(resource: str, *rest: Any) -> object:
+            if resource == "nodes":
+                raise PodtuiError("connection refused")
+            return await update(resource, *rest)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.store, "update", fails)
+            await world.create(claiming())
+            assert await failure(world) == (
+                'MountVolume.WaitForAttach failed for volume "pv" : Volume has not been added to'
+                " the list of VolumesInUse in the node's volume status"
+            )
+            assert not driver.made("NodeStageVolume")
+        await running(world)
+        node = await world.store.get("nodes", "", "n1")
+        assert isinstance(node, Node)
+        assert node.status.volumesInUse == (f"kubernetes.io/csi/{DRIVER}^vol-1",)
 
 
 @virtual()
