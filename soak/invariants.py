@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import docker.errors
@@ -12,6 +13,7 @@ import docker.errors
 from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, GROUP_VERSION, SANDBOX_CONTAINER_NAME
 from soak.world import NODE, WAIT_SECONDS, Container, World
 
+_EVENT_TTL: Final = timedelta(hours=1)
 _NETWORKS: Final = {"bridge", "host", "none"}
 
 
@@ -25,7 +27,8 @@ class Snapshot:
 
     apps: Mapping[str, Container]
     records: Mapping[str, Mapping[str, Any]]
-    events: frozenset[str]
+    events: Mapping[str, datetime]
+    """The time of the last occurrence, by UID."""
     version: int
     log_size: int
 
@@ -44,13 +47,13 @@ def snapshot(world: World) -> Snapshot:
     """Wait until the events are on disk: the agent writes them at most every 50 ms, and a kill may
     follow at once. Raises OSError if the API does not answer, and `Broken` if they are not
     written."""
-    events: frozenset[str] = frozenset()
+    events: dict[str, datetime] = {}
 
     def written() -> bool:
         nonlocal events
         listed = world.get("/api/v1/events")["items"]
-        events = frozenset(event["metadata"]["uid"] for event in listed)
-        return events <= world.events_on_disk()
+        events = {event["metadata"]["uid"]: _last(event) for event in listed}
+        return events.keys() <= world.events_on_disk()
 
     try:
         world.wait(written, "the events on disk")
@@ -146,7 +149,7 @@ def check(
                 for key in ("uid", "creationTimestamp"):
                     if pod["metadata"][key] != record["metadata"][key]:
                         raise Broken(f"no record lost: {key} of pod {name} changed")
-        if not excuse.events and (lost := before.events - now.events):
+        if not excuse.events and (lost := lost_events(before, now, datetime.now(UTC))):
             raise Broken(f"no record lost: {len(lost)} of {len(before.events)} events")
     if now.version < before.version:
         raise Broken(f"resourceVersion goes back: {before.version}, {now.version}")
@@ -155,6 +158,20 @@ def check(
         text = log.read().decode(errors="replace")
     if "Traceback" in text:
         raise Broken("no crash: a traceback in the agent's log: " + text[text.index("Traceback") :])
+
+
+def lost_events(before: Snapshot, now: Snapshot, time: datetime) -> list[str]:
+    """Return the UIDs of the events that are gone, except those that have expired."""
+    return [
+        uid
+        for uid, last in before.events.items()
+        if uid not in now.events and time - last < _EVENT_TTL
+    ]
+
+
+def _last(event: Mapping[str, Any]) -> datetime:
+    text = event.get("lastTimestamp") or event.get("eventTime")
+    return datetime.fromisoformat(text or event["metadata"]["creationTimestamp"])
 
 
 def drained(world: World) -> None:

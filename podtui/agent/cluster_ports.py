@@ -60,6 +60,7 @@ from podtui.api.v1 import (
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
     Pod,
     PodStatus,
     RuntimeClass,
@@ -830,6 +831,17 @@ class ClusterClaims:
 
     async def volume(self, name: str) -> PersistentVolume | None:
         return await self._api.get(PersistentVolume, "", name)
+
+    async def set_status(
+        self, claim: PersistentVolumeClaim, status: PersistentVolumeClaimStatus
+    ) -> PersistentVolumeClaim:
+        meta, patch = claim.metadata, status_patch(claim.status, status)
+        if not patch:
+            return claim
+        body = {"metadata": {"resourceVersion": meta.resourceVersion}, "status": patch}
+        return await self._api.client.patch(
+            PersistentVolumeClaim, meta.namespace, meta.name, body, subresource="status"
+        )
 
     async def changes(self) -> AsyncIterator[tuple[str, str]]:
         while True:

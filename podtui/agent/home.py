@@ -22,6 +22,7 @@ from podtui.api.v1 import (
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
     Pod,
     RuntimeClass,
     Secret,
@@ -42,7 +43,7 @@ from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.resources.field_managers import managed
 from podtui.server.resources.kubernetes_service import API_SERVICE
-from podtui.server.status import StatusError
+from podtui.server.status import MODIFIED, StatusError
 from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import RESOURCES, Resource
 
@@ -71,7 +72,7 @@ def home_ports(
         documents=HomeDocuments(records),
         runtime_classes=HomeRuntimeClasses(records),
         tokens=tokens,
-        claims=HomeClaims(records),
+        claims=HomeClaims(records, clock),
         storage=HomeStorage(records, clock, node_name),
         network=network,
         services=HomeServices(records),
@@ -265,8 +266,9 @@ class HomeDocuments:
 
 
 class HomeClaims:
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
+        self._clock = clock
 
     async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         item = await self._records.get("persistentvolumeclaims", namespace, name)
@@ -275,6 +277,22 @@ class HomeClaims:
     async def volume(self, name: str) -> PersistentVolume | None:
         item = await self._records.get("persistentvolumes", "", name)
         return item if isinstance(item, PersistentVolume) else None
+
+    async def set_status(
+        self, claim: PersistentVolumeClaim, status: PersistentVolumeClaimStatus
+    ) -> PersistentVolumeClaim:
+        meta, now = claim.metadata, rfc3339(self._clock.now())
+
+        def changed(stored: PersistentVolumeClaim) -> PersistentVolumeClaim:
+            if stored.metadata.resourceVersion != meta.resourceVersion:
+                where = f'persistentvolumeclaims "{meta.name}"'
+                raise PodtuiError(f"Operation cannot be fulfilled on {where}: {MODIFIED}")
+            new = structs.replace(stored, status=status)
+            return managed(new, stored, manager=MANAGER, now=now, subresource="status")
+
+        return await self._records.update(
+            "persistentvolumeclaims", meta.namespace, meta.name, changed
+        )
 
     async def changes(self) -> AsyncIterator[tuple[str, str]]:
         while True:

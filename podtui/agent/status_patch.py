@@ -12,15 +12,16 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from podtui.api.v1 import NodeStatus, PodStatus
+from podtui.api.v1 import NodeStatus, PersistentVolumeClaimStatus, PodStatus
 
 _CONDITIONS: Final = "conditions"
 _REPLACED: Final = frozenset({"addresses", "hostIPs", "podIPs"})
 """Lists that a server would merge by a key: a directive makes it replace them."""
 Tree = dict[str, Any]
+Status = PodStatus | NodeStatus | PersistentVolumeClaimStatus
 
 
-def status_patch(before: PodStatus | NodeStatus, after: PodStatus | NodeStatus) -> Tree:
+def status_patch(before: Status, after: Status) -> Tree:
     """Return the patch of ``status``; empty if nothing differs."""
     old, new = _tree(before), _tree(after)
     if _CONDITIONS in old:
@@ -29,7 +30,7 @@ def status_patch(before: PodStatus | NodeStatus, after: PodStatus | NodeStatus) 
     return _map_patch(old, new)
 
 
-def _tree(status: PodStatus | NodeStatus) -> Tree:
+def _tree(status: Status) -> Tree:
     return cast("Tree", msgspec.json.decode(msgspec.json.encode(status)))
 
 

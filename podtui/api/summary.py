@@ -53,6 +53,21 @@ class FsStats(Struct, frozen=True, kw_only=True):
     usedBytes: int | None = None
 
 
+class ClaimReference(Struct, frozen=True, kw_only=True):
+    name: str
+    namespace: str
+
+
+class VolumeSummary(FsStats, frozen=True, kw_only=True):
+    """A volume of a pod; ``pvcRef`` is its claim."""
+
+    inodesFree: int | None = None
+    inodes: int | None = None
+    inodesUsed: int | None = None
+    name: str
+    pvcRef: ClaimReference | None = None
+
+
 class ContainerSummary(Struct, frozen=True, kw_only=True):
     """``rootfs`` is the writable layer."""
 
@@ -77,6 +92,7 @@ class PodSummary(Struct, frozen=True, kw_only=True):
     cpu: CPUStats | None = None
     memory: MemoryStats | None = None
     network: NetworkStats | None = None
+    volume: tuple[VolumeSummary, ...] = ()
     ephemeralStorage: FsStats | None = field(name="ephemeral-storage", default=None)
 
 
@@ -100,6 +116,7 @@ def only_cpu_and_memory(summary: Summary) -> Summary:
         structs.replace(
             pod,
             network=None,
+            volume=(),
             ephemeralStorage=None,
             containers=tuple(structs.replace(c, rootfs=None, logs=None) for c in pod.containers),
         )

@@ -8,11 +8,21 @@ from collections.abc import Awaitable, Callable
 from podtui.errors import PodtuiError
 
 
-async def call_in_batches(count: int, call: Callable[[], Awaitable[object]]) -> PodtuiError | None:
+async def call_in_batches(
+    count: int,
+    call: Callable[[], Awaitable[object]],
+    is_wanted: Callable[[], Awaitable[bool]],
+) -> PodtuiError | None:
     """Call ``count`` times, each batch at once and twice as large as the one before. After a batch
-    with a failure, the rest is left out. Return the first failure."""
+    with a failure, or when ``is_wanted`` returns False before a batch, the rest is left out. Return
+    the first failure."""
     size = 1
     while count > 0:
+        try:
+            if not await is_wanted():
+                return None
+        except PodtuiError as error:
+            return error
         size = min(size, count)
         failures = await call_at_once([call] * size)
         if failures:

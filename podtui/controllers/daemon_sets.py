@@ -36,8 +36,8 @@ from podtui.controllers.pods import (
     PodControl,
     apply_claim,
     claim,
-    is_alive,
     is_available,
+    is_current,
     is_ready,
     seconds_to_available,
 )
@@ -391,7 +391,7 @@ class DaemonSetController:
         decided = plan(
             daemon_set, nodes, pods, hash_value, now, lambda node: seconds_left(node) > 0
         )
-        if decided.create and not await is_alive(self._writer, daemon_set):
+        if decided.create and not await is_current(self._writer, daemon_set):
             return None
         for pod in decided.failed:
             self._failed.count(f"{back_off}/{node_of(pod)}")

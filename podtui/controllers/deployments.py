@@ -35,7 +35,7 @@ from podtui.controllers.deployment_status import (
 )
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.loop import Keys, claimant_keys, own_key
-from podtui.controllers.pods import apply_claim, claim, is_alive, is_namespace_terminating
+from podtui.controllers.pods import apply_claim, claim, is_current, is_namespace_terminating
 from podtui.controllers.revisions import (
     DESIRED,
     MAX,
@@ -131,7 +131,7 @@ class DeploymentController:
                 await self._clean_up(deployment, old)
             await self._write_sums(deployment, new, old)
             return None
-        if new is None and not await is_alive(self._writer, deployment):
+        if new is None and not await is_current(self._writer, deployment):
             return None
         if is_rolling(deployment):
             deployment, new, old = await self._roll(deployment, new, old)

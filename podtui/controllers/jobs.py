@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from msgspec import structs
@@ -41,7 +42,7 @@ from podtui.controllers.pods import (
     PodControl,
     apply_claim,
     claim,
-    is_alive,
+    is_current,
 )
 from podtui.errors import ApiError, PodtuiError
 
@@ -140,8 +141,6 @@ class JobController:
                 await release(self._writer, pod)
                 await self._pods.delete(pod, job)
                 deleted.append(pod)
-            if steps.create and not await is_alive(self._writer, job):
-                return None, deleted, created
         except PodtuiError as error:
             return error, deleted, created
         pods = iter(steps.create)
@@ -151,7 +150,9 @@ class JobController:
             await self._pods.create(next(pods), job)
             created += 1
 
-        failure = await call_in_batches(len(steps.create), create)
+        failure = await call_in_batches(
+            len(steps.create), create, partial(is_current, self._writer, job)
+        )
         return failure, deleted, created
 
     async def _release(self, pods: Iterable[Pod]) -> PodtuiError | None:

@@ -156,14 +156,26 @@ async def is_alive(writer: Writer, owner: Object) -> bool:
 
     The watches of two kinds are not in step: a controller may see that the objects of a deleted
     owner are deleted before it sees that the owner is."""
+    return await _stored(writer, owner) is not None
+
+
+async def is_current(writer: Writer, owner: Object) -> bool:
+    """Ask the API whether an owner is alive, and its spec is still this one. If it has changed, the
+    next sync decides with the new spec: a ReplicaSet that was scaled down in the meantime must not
+    get the pods of its old size."""
+    stored = await _stored(writer, owner)
+    return stored is not None and stored.generation == owner.metadata.generation
+
+
+async def _stored(writer: Writer, owner: Object) -> ObjectMeta | None:
     meta = owner.metadata
     try:
         stored = (await writer.get(type(owner), meta.namespace, meta.name)).metadata
     except ApiError as error:
         if error.code != 404:
             raise
-        return False
-    return stored.uid == meta.uid and stored.deletionTimestamp is None
+        return None
+    return stored if stored.uid == meta.uid and stored.deletionTimestamp is None else None
 
 
 class PodControl:

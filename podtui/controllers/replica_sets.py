@@ -37,8 +37,8 @@ from podtui.controllers.pods import (
     apply_claim,
     claim,
     is_active,
-    is_alive,
     is_available,
+    is_current,
     is_namespace_terminating,
     is_ready,
     is_terminating,
@@ -221,10 +221,12 @@ class ReplicaSetController(Generic[Owner]):
         """Create or delete pods; return the first failure."""
         surplus = len(active) - (item.spec.replicas or 0)
         if surplus < 0:
-            if not await is_alive(self._writer, owner):
-                return None
             new = pod_of_template(item.spec.template, owner)
-            return await call_in_batches(min(-surplus, _BURST), partial(self._create, new, owner))
+            return await call_in_batches(
+                min(-surplus, _BURST),
+                partial(self._create, new, owner),
+                partial(is_current, self._writer, owner),
+            )
         if surplus == 0:
             return None
         related = self._related_pods(owner)

@@ -43,8 +43,8 @@ from podtui.controllers.loop import Keys, own_key
 from podtui.controllers.pods import (
     apply_claim,
     claim,
-    is_alive,
     is_available,
+    is_current,
     is_ready,
     seconds_to_available,
 )
@@ -376,7 +376,7 @@ class StatefulSetController:
         )
         decided = plan(stateful_set, pods, claims, revisions, now)
         creates = any(step.verb == "create" for step in decided.steps)
-        if creates and not await is_alive(self._writer, stateful_set):
+        if creates and not await is_current(self._writer, stateful_set):
             return None
         try:
             for step in decided.steps:

@@ -81,7 +81,7 @@ class KubeletConfig:
     shutdown_grace_period_by_pod_priority: tuple[tuple[int, int], ...]
 
     relist_period: float = 1.0
-    relist_period_streaming: float = 5.0
+    relist_period_streaming: float = 10.0
     """Relist period while the runtime's event stream is healthy."""
     housekeeping_period: float = 2.0
     container_gc_period: float = 60.0

@@ -163,6 +163,11 @@ class Endpoints:
             cgroup_version=0
             if self._engine.link.info is None
             else self._engine.link.info.cgroup_version,
+            volumes=[
+                volume
+                for observed in self._engine.cache
+                for volume in self._metrics.volumes_of(observed.uid)
+            ],
         )
 
     def probe_prometheus(self) -> bytes:

@@ -64,7 +64,9 @@ from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.tasks import Parts
 from podtui.kubelet.types import ProbeResult, WorkerState
 from podtui.kubelet.volumes.claims import Claims
+from podtui.kubelet.volumes.csi_expander import CsiExpander
 from podtui.kubelet.volumes.csi_mounter import COLLECT_PERIOD, CsiMounter
+from podtui.kubelet.volumes.csi_usage import CsiUsage
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.tokens import PodTokens
 from podtui.kubelet.volumes.volume_manager import VolumeManager
@@ -245,8 +247,10 @@ class Kubelet:
         logs = LogFiles(config.root_dir, local=self._engine_is_here)
         self._csi_drivers: CsiDrivers | None = None
         self._csi: CsiMounter | None = None
-        if config.plugin_dir and ports.storage is not None:
+        self._csi_expander: CsiExpander | None = None
+        if config.plugin_dir and ports.storage is not None and ports.claims is not None:
             self._csi_drivers = CsiDrivers(ports.node, ports.storage, clock)
+            self._csi_expander = CsiExpander(ports.claims, self._events, clock)
             self._csi = CsiMounter(
                 root=Path(config.plugin_dir),
                 node_name=config.node_name,
@@ -254,12 +258,13 @@ class Kubelet:
                 storage=ports.storage,
                 documents=ports.documents,
                 tokens=ports.tokens,
+                expander=self._csi_expander,
                 clock=clock,
                 unusable=self._mounts_problem,
                 on_use=self._node.refresh_soon,
                 is_reported=self._node.reports_in_use,
             )
-        volumes = VolumeManager(
+        self._volumes = volumes = VolumeManager(
             runtime,
             documents,
             PodTokens(ports.tokens, clock, jitter),
@@ -268,6 +273,9 @@ class Kubelet:
             strict=config.strict,
             csi=self._csi,
         )
+        self._csi_usage: CsiUsage | None = None
+        if self._csi is not None:
+            self._csi_usage = CsiUsage(volumes.csi_mounts, self._csi.stats, clock, jitter)
         self._resolvers = Resolvers(
             config,
             self._events,
@@ -373,7 +381,13 @@ class Kubelet:
             pods=self._running_pods,
         )
         self._metrics = Metrics(
-            runtime, self._cache, self._link, clock, config.node_name, table=usage
+            runtime,
+            self._cache,
+            self._link,
+            clock,
+            config.node_name,
+            table=usage,
+            volumes=lambda uid: () if self._csi_usage is None else self._csi_usage.of(uid),
         )
         self._care: NodeCare | None = None
         if host is not None:
@@ -477,6 +491,11 @@ class Kubelet:
             if self._csi_drivers is not None and self._csi is not None:
                 tasks["CSI drivers"] = self._csi_drivers.run
                 tasks["CSI volumes"] = partial(self._collect_csi_volumes, self._csi)
+            if self._csi_usage is not None:
+                tasks["CSI usage"] = self._csi_usage.run
+            if self._csi_expander is not None and self._csi is not None:
+                mounts, expand = self._volumes.csi_mounts, self._csi.expand
+                tasks["CSI expansions"] = partial(self._csi_expander.run, mounts, expand)
             if self._tokens is not None:
                 tasks["service accounts"] = partial(self._follow_accounts, self._tokens)
             for name, task in tasks.items():
@@ -533,6 +552,8 @@ class Kubelet:
         if self._claim_source is not None:
             async for key in self._claim_source.changes():
                 self._loop.wake_users(key)
+                if self._csi_expander is not None:
+                    self._csi_expander.check_soon()
 
     async def _follow_accounts(self, tokens: ServiceAccountTokens) -> None:
         """Wake the pods with tokens of a service account that changes."""

@@ -18,6 +18,7 @@ from podtui.api.v1 import (
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
     Pod,
     RuntimeClass,
     Secret,
@@ -106,6 +107,13 @@ class ClaimSource(Protocol):
     async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None: ...
 
     async def volume(self, name: str) -> PersistentVolume | None: ...
+
+    async def set_status(
+        self, claim: PersistentVolumeClaim, status: PersistentVolumeClaimStatus
+    ) -> PersistentVolumeClaim:
+        """Write the status of a claim that has not changed since it was read; return the claim as
+        it is then."""
+        ...
 
     def changes(self) -> AsyncIterator[tuple[str, str]]:
         """Yield namespace and name of each claim that changes from now on, forever."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from engine_world import EngineWorld
 from kubelet_world import api_pod, container
 
 from podtui.api.storage import CSIDriver, CSINode
+from podtui.api.summary import VolumeSummary
 from podtui.api.v1 import (
     CSIVolumeSource,
     PersistentVolume,
@@ -78,7 +79,9 @@ async def driver_process(directory: Path) -> AsyncIterator[asyncio.subprocess.Pr
         await process.wait()
 
 
-async def declare(world: EngineWorld) -> None:
+async def declare(
+    world: EngineWorld, status: Mapping[str, object] | None = None, **spec: object
+) -> None:
     document = {
         "metadata": {"name": csi_driver.DRIVER},
         "spec": {
@@ -95,12 +98,13 @@ async def declare(world: EngineWorld) -> None:
             "claimRef": {"namespace": "default", "name": "data", "uid": "c1"},
             "csi": {"driver": csi_driver.DRIVER, "volumeHandle": "vol-1"},
             "accessModes": ["ReadWriteOnce"],
+            **spec,
         },
     }
     claim = {
         "metadata": {"name": "data", "namespace": "default", "uid": "c1"},
         "spec": {"volumeName": "pv"},
-        "status": {"phase": "Bound"},
+        "status": {"phase": "Bound", **(status or {})},
     }
     await world.store.put("persistentvolumes", msgspec.convert(volume, PersistentVolume))
     await world.store.put("persistentvolumeclaims", msgspec.convert(claim, PersistentVolumeClaim))
@@ -139,6 +143,62 @@ async def test_containers_see_what_a_driver_mounts(engine_url: str, directory: P
         await world.store.put("pods", api_pod("own-n1", reader, policy="Never", volumes=(OWN,)))
         assert "('a', 'b')" in await world.output("own", "c")
         await until_unmounted(directory)
+
+
+async def test_a_volume_is_expanded_and_its_usage_is_reported(
+    engine_url: str, directory: Path
+) -> None:
+    world = EngineWorld(engine_url, plugin_dir=str(directory))
+    pending = {
+        "capacity": {"storage": "1Gi"},
+        "allocatedResources": {"storage": "2Gi"},
+        "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+    }
+    async with world.running(), driver_process(directory):
+        await declare(world, pending, capacity={"storage": "2Gi"})
+        world.add(manifest("web", CLAIM, "cat /d/size > /d/copy; sleep 3600"))
+        await world.until(lambda s: s.phase == "Running", "web")
+        claim = await world.store.get("persistentvolumeclaims", "default", "data")
+        assert isinstance(claim, PersistentVolumeClaim)
+        assert claim.status.capacity == {"storage": "2Gi"}
+        async with asyncio.timeout(180):
+            while not (volumes := await usage(world)):  # noqa: ASYNC110 - asked once a minute
+                await asyncio.sleep(1)
+        assert content(directory / "data/vol-1/copy") == str(2 << 30)
+        info = os.statvfs(directory)
+        assert [volume.capacityBytes for volume in volumes] == [info.f_blocks * info.f_frsize]
+        assert [volume.name for volume in volumes] == ["d"]
+        world.remove("web")
+        await until_unmounted(directory)
+
+
+def create_disk(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 20)
+
+
+async def test_a_container_writes_to_the_device_of_a_block_volume(
+    engine_url: str, directory: Path
+) -> None:
+    world = EngineWorld(engine_url, plugin_dir=str(directory))
+    async with world.running(), driver_process(directory):
+        create_disk(directory / "data/vol-1")
+        await declare(world, volumeMode="Block")
+        command = "echo kept | dd of=/dev/xvda conv=sync,fsync && test -b /dev/xvda && echo done"
+        world.add(
+            manifest("web", CLAIM, command).replace(
+                "volumeMounts: [{name: d, mountPath: /d}]",
+                "volumeDevices: [{name: d, devicePath: /dev/xvda}]",
+            )
+        )
+        assert (await world.output("web", "c")).endswith("done")
+        await until_unmounted(directory)
+        assert content(directory / "data/vol-1").startswith("kept\n")
+
+
+async def usage(world: EngineWorld) -> tuple[VolumeSummary, ...]:
+    summary = await world.kubelet.endpoints.summary()
+    return tuple(volume for pod in summary.pods for volume in pod.volume)
 
 
 async def test_a_driver_that_is_killed_comes_back_and_unmounts(

@@ -255,6 +255,17 @@ async def test_leaving_a_running_command_asks(monkeypatch: pytest.MonkeyPatch) -
         assert not isinstance(app.screen, OutputScreen)
 
 
+@pytest.mark.parametrize("key", ["escape", "q", "n", "enter"])
+async def test_keys_that_cancel(key: str) -> None:
+    answers: list[str | None] = []
+    async with running() as (app, pilot):
+        app.push_screen(confirmation("Delete?", [], "Delete"), answers.append)
+        await open_dialog(app, pilot)
+        await pilot.press(key)
+        await wait_for(pilot, lambda: bool(answers), "an answer")
+    assert answers == ["cancel"]
+
+
 def test_a_copy_names_the_files_that_it_overwrites(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("mine")
     there, new = Transfer(True, tmp_path / "hosts", "/etc/hosts"), tmp_path / "new"

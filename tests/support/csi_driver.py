@@ -47,6 +47,11 @@ class CsiDriverServer:
     mounts: bool = False
     creates: bool = True
     """Create something when a volume is published."""
+    usage: tuple[csi.Usage, ...] = (
+        csi.Usage(60, 100, 40, csi.Unit.BYTES),
+        csi.Usage(6, 10, 4, csi.Unit.INODES),
+    )
+    """What it reports for each volume; if it mounts directories, that of their file system."""
     failures: dict[str, tuple[Status, str]] = field(default_factory=dict)
     delays: dict[str, float] = field(default_factory=dict)
     calls: list[tuple[str, Any]] = field(default_factory=list)
@@ -120,6 +125,8 @@ class CsiDriverServer:
                 unary(
                     f"{node}/NodeUnpublishVolume", csi.UnpublishRequest, nothing, self._unpublish
                 ),
+                unary(f"{node}/NodeGetVolumeStats", csi.StatsRequest, csi.VolumeStats, self._stats),
+                unary(f"{node}/NodeExpandVolume", csi.ExpandRequest, nothing, self._expand),
             )
         )
 
@@ -143,6 +150,9 @@ class CsiDriverServer:
         if not self.creates:
             return csi.Nothing()
         target, source = Path(request.target_path), self.data / request.volume_id
+        if request.volume_capability is not None and request.volume_capability.block is not None:
+            self._publish_device(target, source)
+            return csi.Nothing()
         target.mkdir(exist_ok=True)
         source.mkdir(exist_ok=True)
         if self.mounts and not _is_mounted(target):
@@ -152,12 +162,36 @@ class CsiDriverServer:
                 subprocess.run(["mount", "-o", "remount,bind,ro", target], check=True)
         return csi.Nothing()
 
+    def _publish_device(self, target: Path, source: Path) -> None:
+        """Publish the file ``source`` as a loop device."""
+        target.touch()
+        if self.mounts and not _is_mounted(target):
+            command = ["losetup", "--find", "--show", source]
+            device = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            subprocess.run(["mount", "--bind", device.strip(), target], check=True)
+
     def _unpublish(self, request: csi.UnpublishRequest) -> csi.Nothing:
         target = Path(request.target_path)
         if self.mounts and _is_mounted(target):
+            if target.is_block_device():
+                subprocess.run(["losetup", "--detach", target], check=True)
             subprocess.run(["umount", target], check=True)
-        if target.exists():
+        if target.is_dir():
             target.rmdir()
+        target.unlink(missing_ok=True)
+        return csi.Nothing()
+
+    def _stats(self, request: csi.StatsRequest) -> csi.VolumeStats:
+        if not self.mounts:
+            return csi.VolumeStats(self.usage)
+        info = os.statvfs(request.volume_path)
+        free, total = info.f_bavail * info.f_frsize, info.f_blocks * info.f_frsize
+        return csi.VolumeStats((csi.Usage(free, total, total - free, csi.Unit.BYTES),))
+
+    def _expand(self, request: csi.ExpandRequest) -> csi.Nothing:
+        if self.mounts:
+            size = 0 if request.capacity_range is None else request.capacity_range.required_bytes
+            (Path(request.volume_path) / "size").write_text(str(size))
         return csi.Nothing()
 
 
@@ -167,8 +201,14 @@ def _is_mounted(path: Path) -> bool:
 
 
 async def serve_forever(socket: Path, data: Path) -> None:
-    """Serve a driver that publishes the directories below ``data`` by bind mounts."""
-    driver = CsiDriverServer(data, capabilities=(csi.Capability.STAGE_UNSTAGE_VOLUME,), mounts=True)
+    """Serve a driver that publishes the directories below ``data`` by bind mounts, and files as
+    loop devices."""
+    capabilities = (
+        csi.Capability.STAGE_UNSTAGE_VOLUME,
+        csi.Capability.GET_VOLUME_STATS,
+        csi.Capability.EXPAND_VOLUME,
+    )
+    driver = CsiDriverServer(data, capabilities=capabilities, mounts=True)
     with suppress(FileNotFoundError):
         os.unlink(socket)
     async with driver.serving(socket):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -17,8 +18,9 @@ from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.containers.security import security_context
 from podtui.kubelet.resource_managers.device_manager import ContainerDevices
 from podtui.kubelet.resource_managers.resource_managers import Placement
-from podtui.kubelet.types import NodeContext
+from podtui.kubelet.types import ConfigError, NodeContext
 from podtui.kubelet.value_sources import ValueSources
+from podtui.kubelet.volumes.pod_volumes import PublishedDevice
 from podtui.runtime.protocol import (
     ContainerConfig,
     DeviceMapping,
@@ -79,6 +81,19 @@ def _annotations(
     return annotations
 
 
+def _volume_devices(pod: Pod, container: Container) -> Iterator[tuple[str, str, str]]:
+    """Yield the devices of block volumes: host path, container path, permissions. Raises
+    `ConfigError`."""
+    sources = {volume.name: volume.hostPath for volume in pod.spec.volumes}
+    for device in container.volumeDevices:
+        source = sources.get(device.name)
+        if not isinstance(source, PublishedDevice):
+            raise ConfigError(
+                f'cannot find volume "{device.name}" to pass into container "{container.name}"'
+            )
+        yield source.path, device.devicePath, "r" if source.read_only else "mrw"
+
+
 def container_config(
     pod: Pod,
     container: Container,
@@ -131,7 +146,7 @@ def container_config(
         ),
         devices=tuple(
             DeviceMapping(host_path=host, container_path=path, permissions=permissions)
-            for host, path, permissions in devices.devices
+            for host, path, permissions in (*devices.devices, *_volume_devices(pod, container))
         ),
         cdi_devices=devices.cdi,
         oci_annotations=devices.annotations,

@@ -16,7 +16,14 @@ from typing import Final
 from podtui.api.names import COMPONENT
 from podtui.api.pods import all_containers
 from podtui.api.times import rfc3339
-from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference, Pod
+from podtui.api.v1 import (
+    Event,
+    EventSource,
+    ObjectMeta,
+    ObjectReference,
+    PersistentVolumeClaim,
+    Pod,
+)
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.events.correlator import Correlator
@@ -69,6 +76,17 @@ class EventRecorder:
             fieldPath=field_path,
         )
         self._record(reference, pod.metadata.namespace, kind, reason, message, annotations)
+
+    def claim(self, claim: PersistentVolumeClaim, kind: str, reason: str, message: str) -> None:
+        """Record an event about a claim."""
+        reference = ObjectReference(
+            apiVersion="v1",
+            kind="PersistentVolumeClaim",
+            name=claim.metadata.name,
+            namespace=claim.metadata.namespace,
+            uid=claim.metadata.uid,
+        )
+        self._record(reference, claim.metadata.namespace, kind, reason, message)
 
     def node(self, kind: str, reason: str, message: str) -> None:
         """Record an event about this node."""

@@ -15,6 +15,7 @@ NODE: Final = "csi.v1.Node"
 _UNCERTAIN: Final = (
     "Canceled", "DeadlineExceeded", "Unavailable", "ResourceExhausted", "Aborted",
 )  # fmt: skip
+_INFEASIBLE: Final = ("InvalidArgument", "OutOfRange", "NotFound")
 
 
 class CsiError(PodtuiError):
@@ -29,13 +30,27 @@ class CsiError(PodtuiError):
         """False if the driver may still be at work, or may have done it."""
         return self.code not in _UNCERTAIN
 
+    @property
+    def is_infeasible(self) -> bool:
+        """True if an expansion cannot succeed with the size that was asked for."""
+        return self.code in _INFEASIBLE
+
 
 class Capability(IntEnum):
     """Capabilities of a driver on a node, besides publishing volumes; others are not used."""
 
     STAGE_UNSTAGE_VOLUME = 1
+    GET_VOLUME_STATS = 2
+    EXPAND_VOLUME = 3
     SINGLE_NODE_MULTI_WRITER = 5
     VOLUME_MOUNT_GROUP = 6
+
+
+class Unit(IntEnum):
+    """What the figures of a `Usage` count."""
+
+    BYTES = 1
+    INODES = 2
 
 
 class AccessMode(IntEnum):
@@ -83,7 +98,14 @@ class AccessModeOf(Message, frozen=True):
     mode: Annotated[int, 1] = 0
 
 
+class BlockVolume(Message, frozen=True):
+    """No fields."""
+
+
 class VolumeCapability(Message, frozen=True):
+    """``block`` or ``mount`` is set."""
+
+    block: Annotated[BlockVolume | None, 1] = None
     mount: Annotated[MountVolume | None, 2] = None
     access_mode: Annotated[AccessModeOf | None, 3] = None
 
@@ -118,6 +140,35 @@ class UnpublishRequest(Message, frozen=True):
     target_path: Annotated[str, 2] = ""
 
 
+class StatsRequest(Message, frozen=True):
+    volume_id: Annotated[str, 1] = ""
+    volume_path: Annotated[str, 2] = ""
+
+
+class Usage(Message, frozen=True):
+    available: Annotated[int, 1] = 0
+    total: Annotated[int, 2] = 0
+    used: Annotated[int, 3] = 0
+    unit: Annotated[int, 4] = 0
+
+
+class VolumeStats(Message, frozen=True):
+    usage: Annotated[tuple[Usage, ...], 1] = ()
+
+
+class CapacityRange(Message, frozen=True):
+    required_bytes: Annotated[int, 1] = 0
+
+
+class ExpandRequest(Message, frozen=True):
+    volume_id: Annotated[str, 1] = ""
+    volume_path: Annotated[str, 2] = ""
+    capacity_range: Annotated[CapacityRange | None, 3] = None
+    staging_target_path: Annotated[str, 4] = ""
+    volume_capability: Annotated[VolumeCapability | None, 5] = None
+    secrets: Annotated[Mapping[str, str], 6] = field(default_factory=dict[str, str])
+
+
 class CsiNodeService(Protocol):
     """The calls of a driver. Each raises `CsiError`."""
 
@@ -132,3 +183,7 @@ class CsiNodeService(Protocol):
     async def publish(self, request: PublishRequest) -> None: ...
 
     async def unpublish(self, request: UnpublishRequest) -> None: ...
+
+    async def stats(self, request: StatsRequest) -> VolumeStats: ...
+
+    async def expand(self, request: ExpandRequest) -> None: ...

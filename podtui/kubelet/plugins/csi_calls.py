@@ -7,13 +7,16 @@ from typing import Final
 from podtui.kubelet.plugins.csi_api import (
     NODE,
     CsiError,
+    ExpandRequest,
     NodeCapabilities,
     NodeInfo,
     Nothing,
     PublishRequest,
     StageRequest,
+    StatsRequest,
     UnpublishRequest,
     UnstageRequest,
+    VolumeStats,
 )
 from podtui.kubelet.plugins.rpc import PluginChannel, Reply, RpcError
 from podtui.wire.protobuf import Message
@@ -48,6 +51,12 @@ class CsiConnection:
 
     async def unpublish(self, request: UnpublishRequest) -> None:
         await self._call("NodeUnpublishVolume", request, Nothing)
+
+    async def stats(self, request: StatsRequest) -> VolumeStats:
+        return await self._call("NodeGetVolumeStats", request, VolumeStats)
+
+    async def expand(self, request: ExpandRequest) -> None:
+        await self._call("NodeExpandVolume", request, Nothing)
 
     async def _call(
         self, name: str, request: Message, reply: type[Reply], seconds: float = CALL_SECONDS

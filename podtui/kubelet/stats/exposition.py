@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from podtui.api.cpus import CpuMap
 from podtui.api.pod_resources import is_static
+from podtui.api.summary import ClaimReference, VolumeSummary
 from podtui.api.v1 import Pod
 from podtui.kubelet.kubelet_metrics import KUBELET
 from podtui.kubelet.pods.pod_workers import WorkingPod
@@ -23,6 +24,15 @@ from podtui.runtime.protocol import ContainerStats, SandboxState, SandboxStats
 _NANO: Final = 1e9
 _CONTAINER: Final = ("container", "pod", "namespace")
 _CADVISOR: Final = ("container", "id", "image", "name", "namespace", "pod")
+_CLAIM: Final = ("namespace", "persistentvolumeclaim")
+_VOLUME_COLUMNS: Final = (
+    ("capacity_bytes", "Capacity in bytes of the volume", "capacityBytes"),
+    ("available_bytes", "Available bytes of the volume", "availableBytes"),
+    ("used_bytes", "Used bytes of the volume", "usedBytes"),
+    ("inodes", "Inodes of the volume", "inodes"),
+    ("inodes_free", "Free inodes of the volume", "inodesFree"),
+    ("inodes_used", "Used inodes of the volume", "inodesUsed"),
+)
 _NETWORK: Final = ("interface", "namespace", "pod")
 
 
@@ -52,9 +62,11 @@ def kubelet_metrics(
     observed: Iterable[ObservedPod],
     cpus: CpuMap | None,
     cgroup_version: int,
+    volumes: Iterable[VolumeSummary] = (),
 ) -> bytes:
     """Return ``/metrics``. ``desired`` are the pods of all sources, ``active`` those that have not
-    ended, ``working`` those with a worker. ``cpus`` is None without a CPU manager."""
+    ended, ``working`` those with a worker. ``cpus`` is None without a CPU manager. ``volumes`` are
+    those of all pods."""
     name = GaugeMetricFamily("kubelet_node_name", "The node's name", labels=["node"])
     name.add_metric([node_name], 1)
     running, states = 0, Counter[str]()
@@ -93,6 +105,7 @@ def kubelet_metrics(
             ephemeral,
             cgroup,
             *(() if cpus is None else _cpu_families(cpus)),
+            *_volume_families(volumes),
         ),
         KUBELET,
     )
@@ -120,6 +133,19 @@ def _cpu_families(cpus: CpuMap) -> Iterator[Metric]:
     for node, members in sorted(nodes.items()):
         of_node.add_metric([str(node)], len(members & taken))
     yield of_node
+
+
+def _volume_families(volumes: Iterable[VolumeSummary]) -> Iterator[Metric]:
+    """Yield the figures of claims; of one that several pods use, those of the first pod."""
+    claims: dict[ClaimReference, VolumeSummary] = {}
+    for volume in volumes:
+        if volume.pvcRef is not None:
+            claims.setdefault(volume.pvcRef, volume)
+    for name, text, attribute in _VOLUME_COLUMNS:
+        family = GaugeMetricFamily(f"kubelet_volume_stats_{name}", text, labels=_CLAIM)
+        for ref, volume in claims.items():
+            family.add_metric((ref.namespace, ref.name), getattr(volume, attribute))
+        yield family
 
 
 def _by_source(name: str, text: str, pods: Sequence[Pod]) -> Metric:

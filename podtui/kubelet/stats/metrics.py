@@ -11,7 +11,14 @@ from typing import Final, TypeVar
 import psutil
 
 from podtui.api.local import ContainerMetrics, NodeMetrics, PodMetrics
-from podtui.api.summary import CPUStats, MemoryStats, NodeSummary, PodSummary, Summary
+from podtui.api.summary import (
+    CPUStats,
+    MemoryStats,
+    NodeSummary,
+    PodSummary,
+    Summary,
+    VolumeSummary,
+)
 from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
@@ -60,7 +67,10 @@ class Metrics:
         *,
         table: UsageRecords | None = None,
         disk: ReadDisk = read_disk,
+        volumes: Callable[[str], tuple[VolumeSummary, ...]] = lambda uid: (),
     ) -> None:
+        self.volumes_of = volumes
+        """Returns the usage of the volumes of a pod, by its UID."""
         self._runtime = runtime
         self._cache = cache
         self._link = link
@@ -224,7 +234,8 @@ class Metrics:
                     pod_cores = cores.get((observed.namespace, observed.name), {})
                     network = self.networks.get(uid)
                     cores_of, size_of = pod_cores.get, self.sizes.of
-                    sample = PodSample(observed, tuple(stats), network, cores_of, size_of)
+                    volumes = self.volumes_of(uid)
+                    sample = PodSample(observed, tuple(stats), network, volumes, cores_of, size_of)
                     summaries.append(pod_summary(sample))
             await asyncio.sleep(0)
         return Summary(node=self._node_summary(node), pods=tuple(summaries))

@@ -14,6 +14,7 @@ from podtui.api.summary import (
     NetworkStats,
     PodReference,
     PodSummary,
+    VolumeSummary,
 )
 from podtui.api.times import rfc3339
 from podtui.kubelet.stats.layer_sizes import LayerSize
@@ -29,6 +30,7 @@ class PodSample:
     observed: ObservedPod
     containers: tuple[ContainerStats, ...]
     network: SandboxStats | None
+    volumes: tuple[VolumeSummary, ...]
     cores_of: Callable[[str], float | None]
     size_of: Callable[[str], LayerSize]
 
@@ -57,6 +59,7 @@ def pod_summary(sample: PodSample) -> PodSummary:
             time=time, workingSetBytes=sum(container.memory for container in sample.containers)
         ),
         network=_network(sample.network),
+        volume=sample.volumes,
         ephemeralStorage=_storage(
             time, [sample.size_of(container.id).total for container in sample.containers]
         ),

@@ -19,20 +19,23 @@ from podtui.api.v1 import (
     Container,
     HostPathVolumeSource,
     PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     Volume,
 )
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
 from podtui.kubelet.ports import ClaimSource
-from podtui.kubelet.volumes.csi_volumes import ClaimedCsi
-from podtui.kubelet.volumes.pod_volumes import MountedNfs, used_volumes
+from podtui.kubelet.volumes.csi_volumes import BLOCK, ClaimedCsi
+from podtui.kubelet.volumes.pod_volumes import (
+    MountedNfs,
+    device_names,
+    mounted_names,
+    used_volumes,
+)
 
 QUIET_SECONDS: Final = 5.0
 """A claim of a pod that no scheduler placed is bound after the pod has its node, which takes a
 moment: a shorter wait is no event."""
-_RESIZE_PENDING: Final = "FileSystemResizePending"
 Source = HostPathVolumeSource | MountedNfs | ClaimedCsi
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
@@ -125,13 +128,23 @@ class Claims:
                 f"{where}found PV object {bound.metadata.name} with a pv.Spec.ClaimRef.UID"
                 f' "{shown}" that does not point to claim.UID "{uid}"'
             )
-        return _source(bound, claim)
+        if why := _mode_problem(pod, volume, bound.spec.volumeMode or "Filesystem"):
+            raise PodtuiError(why)
+        return _source(bound)
 
 
-def _source(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Source:
+def _mode_problem(pod: Pod, volume: str, mode: str) -> str:
+    """Return what is wrong with the use of a volume of this mode; empty if nothing is."""
+    start = f"volume {volume} has volumeMode {mode}, but is specified in"
+    if mode == BLOCK:
+        return f"{start} volumeMounts" if volume in mounted_names(pod) else ""
+    return f"{start} volumeDevices" if volume in device_names(pod) else ""
+
+
+def _source(volume: PersistentVolume) -> Source:
     spec = volume.spec
-    if spec.volumeMode == "Block":
-        raise PodtuiError("podtui does not support block volumes")
+    if spec.volumeMode == BLOCK and spec.csi is None:
+        raise PodtuiError("podtui supports block volumes of CSI drivers only")
     if spec.hostPath is not None:
         return spec.hostPath
     if spec.local is not None:
@@ -141,11 +154,7 @@ def _source(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Source:
             server=nfs.server, path=nfs.path, readOnly=nfs.readOnly, options=spec.mountOptions
         )
     if (csi := spec.csi) is not None:
-        pending = any(
-            condition.type == _RESIZE_PENDING and condition.status == "True"
-            for condition in claim.status.conditions
-        )
-        return ClaimedCsi(driver=csi.driver, volume=volume, resizing=pending)
+        return ClaimedCsi(driver=csi.driver, volume=volume)
     raise PodtuiError(
         f"podtui mounts persistent volumes of the types hostPath, local, nfs and csi only, and"
         f" {volume.metadata.name} is of another type"

@@ -13,13 +13,13 @@ from typing import Final
 
 from podtui.kubelet.volumes.csi_volumes import (
     PERSISTENT,
-    PLUGIN_DIRECTORY,
     STAGING,
     VOLUME_DATA,
     VolumeData,
     parse_volume_data,
     pods_directory,
     staging_directory,
+    volume_directories,
 )
 from podtui.private_files import write_private
 
@@ -45,7 +45,11 @@ def remove(path: Path) -> None:
     """Remove the directory of a volume that is not mounted any more. Files in it are never removed:
     they would be the volume's."""
     with suppress(FileNotFoundError):
-        path.rmdir()
+        try:
+            path.rmdir()
+        except NotADirectoryError:
+            # The place of a device.
+            path.unlink()
     with suppress(FileNotFoundError):
         os.unlink(path.parent / VOLUME_DATA)
     with suppress(FileNotFoundError):
@@ -54,8 +58,9 @@ def remove(path: Path) -> None:
 
 def remove_pod(root: Path, uid: str) -> None:
     """Remove the empty directories of a pod."""
+    volumes = volume_directories(root, uid)
     pod = pods_directory(root) / uid
-    for directory in (pod / "volumes" / PLUGIN_DIRECTORY, pod / "volumes", pod):
+    for directory in (*volumes, *(path.parent for path in volumes), pod):
         try:
             directory.rmdir()
         except FileNotFoundError:
@@ -63,7 +68,6 @@ def remove_pod(root: Path, uid: str) -> None:
         except OSError as error:
             if error.errno != errno.ENOTEMPTY:
                 raise
-            return
 
 
 def pods(root: Path) -> tuple[str, ...]:
@@ -71,15 +75,18 @@ def pods(root: Path) -> tuple[str, ...]:
     return tuple(
         path.name
         for path in _entries(pods_directory(root))
-        if (path / "volumes" / PLUGIN_DIRECTORY).is_dir()
+        if any(directory.is_dir() for directory in volume_directories(root, path.name))
     )
 
 
 def published(root: Path, uid: str) -> dict[Path, VolumeData | None]:
     """Return the paths at which volumes of a pod are or were to be published; None for one without
     a file. Raises `podtui.kubelet.plugins.csi_api.CsiError` for a damaged file."""
-    volumes = pods_directory(root) / uid / "volumes" / PLUGIN_DIRECTORY
-    return {path / "mount": _data(path) for path in _entries(volumes)}
+    return {
+        path / name: _data(path)
+        for directory, name in volume_directories(root, uid).items()
+        for path in _entries(directory)
+    }
 
 
 def staged(root: Path) -> dict[Path, VolumeData]:

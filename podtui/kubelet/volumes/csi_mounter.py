@@ -12,11 +12,13 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
 from podtui.api.claims import attachment_name, volume_in_use
+from podtui.api.quantity import Quantity
 from podtui.api.storage import CSIDriver
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod, Secret, SecretReference, Volume
@@ -27,8 +29,10 @@ from podtui.kubelet.plugins.csi_api import (
     Capability,
     CsiError,
     CsiNodeService,
+    StatsRequest,
     UnpublishRequest,
     UnstageRequest,
+    VolumeStats,
 )
 from podtui.kubelet.plugins.csi_drivers import CsiDrivers
 from podtui.kubelet.ports import (
@@ -39,7 +43,8 @@ from podtui.kubelet.ports import (
 )
 from podtui.kubelet.volumes import csi_files as files
 from podtui.kubelet.volumes import csi_volumes as csi
-from podtui.kubelet.volumes.csi_volumes import CsiVolume
+from podtui.kubelet.volumes.csi_expander import CsiExpander, NotExpandable
+from podtui.kubelet.volumes.csi_volumes import CsiMount, CsiVolume
 
 _LOG = logging.getLogger(__name__)
 COLLECT_PERIOD: Final = 10.0
@@ -54,8 +59,8 @@ Key = tuple[str, str]
 class MountError(PodtuiError):
     """Raised if a volume cannot be mounted, with the kubelet's message."""
 
-    def __init__(self, step: str, name: str, why: object) -> None:
-        super().__init__(f'{step} failed for volume "{name}" : {why}')
+    def __init__(self, step: str, name: str, why: object, during: str = "") -> None:
+        super().__init__(f'{step} failed{during} for volume "{name}" : {why}')
 
 
 class NotAttachedYet(MountError):
@@ -66,7 +71,7 @@ class NotAttachedYet(MountError):
 class Published:
     """``again``: the driver wants to be asked again from time to time."""
 
-    path: str
+    mount: CsiMount
     again: bool
 
 
@@ -107,6 +112,7 @@ class CsiMounter:
         storage: StorageClient,
         documents: DocumentSource,
         tokens: ServiceAccountTokens | None,
+        expander: CsiExpander,
         clock: Clock,
         unusable: Callable[[], str],
         on_use: Callable[[], None] = lambda: None,
@@ -121,6 +127,7 @@ class CsiMounter:
         self._storage = storage
         self._documents = documents
         self._tokens = tokens
+        self._expander = expander
         self._clock = clock
         self._unusable = unusable
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
@@ -161,9 +168,19 @@ class CsiMounter:
             self._wanted.setdefault(volume.key, set()).add(pod.metadata.uid)
             if volume.mode == csi.PERSISTENT:
                 self._set_in_use({*self._in_use, volume.key})
-            return await self._mount(pod, volume, again=again)
+            target, driver = await self._mount(pod, volume, again=again)
+            mount = CsiMount(pod=pod, source=source, volume=volume, path=str(target))
+            if volume.mode == csi.PERSISTENT:
+                try:
+                    await self._expander.expand_at_mount(mount, partial(self._expand, mount))
+                except CsiError as error:
+                    during = " while expanding volume"
+                    raise MountError("MountVolume.Setup", volume.name, error, during) from error
+        return Published(mount, driver is not None and bool(driver.spec.requiresRepublish))
 
-    async def _mount(self, pod: Pod, volume: CsiVolume, *, again: bool) -> Published:
+    async def _mount(
+        self, pod: Pod, volume: CsiVolume, *, again: bool
+    ) -> tuple[Path, CSIDriver | None]:
         step = "MountVolume.WaitForAttach"
         try:
             driver = await self._storage.driver(volume.driver)
@@ -177,12 +194,11 @@ class CsiMounter:
             await self._check_one_pod(pod, volume)
             staging = await self._stage(mount) if mount.is_staged else None
             step = "MountVolume.SetUp"
-            target = await self._publish(mount, staging, again=again)
+            return await self._publish(mount, staging, again=again), driver
         except MountError:
             raise
         except (PodtuiError, OSError) as error:
             raise MountError(step, volume.name, error) from error
-        return Published(str(target), driver is not None and bool(driver.spec.requiresRepublish))
 
     async def _publish_context(
         self, volume: CsiVolume, driver: CSIDriver | None
@@ -226,7 +242,7 @@ class CsiMounter:
         path = csi.staging_path(self._root, volume.driver, volume.handle)
         if volume.key in self._staged:
             return path
-        secrets = await self._secrets(volume.stage_secret, "NodeStageSecretRef")
+        secrets = await self._secrets(volume.stage_secret, "fetching NodeStageSecretRef {} failed")
         await asyncio.to_thread(files.prepare, path, csi.staging_data(volume), mount_point=True)
         request = csi.stage_request(
             volume,
@@ -249,8 +265,10 @@ class CsiMounter:
         if why := csi.lifecycle_problem(volume, driver):
             start = f"{_START}mounter.SetupAt failed to check volume lifecycle mode"
             raise CsiError(f"{start}: {why}")
-        target = csi.target_path(self._root, pod.metadata.uid, volume.name)
-        secrets = await self._secrets(volume.publish_secret, "NodePublishSecretRef")
+        target = csi.target_path(self._root, pod.metadata.uid, volume)
+        secrets = await self._secrets(
+            volume.publish_secret, "fetching NodePublishSecretRef {} failed"
+        )
         tokens = await self._token_attributes(pod, driver)
         attributes: dict[str, str] = {}
         if driver is not None and driver.spec.podInfoOnMount:
@@ -302,10 +320,12 @@ class CsiMounter:
         except OSError as error:
             _LOG.warning("the directory of a volume stays: %s", error)
 
-    async def _secrets(self, ref: SecretReference | None, field: str) -> dict[str, str]:
+    async def _secrets(self, ref: SecretReference | None, failed: str) -> dict[str, str]:
+        """Return the data of a secret. ``failed`` is the start of the error's text, with ``{}`` for
+        the secret."""
         if ref is None:
             return {}
-        start = f"fetching {field} {ref.namespace}/{ref.name} failed"
+        start = failed.format(f"{ref.namespace}/{ref.name}")
         why = f'secrets "{ref.name}" not found'
         try:
             secret = await self._documents.get(("Secret", ref.namespace, ref.name))
@@ -342,6 +362,55 @@ class CsiMounter:
             issued[wanted.audience] = {"token": token.text, "expirationTimestamp": expires}
         return {_TOKENS: json.dumps(issued, sort_keys=True, separators=(",", ":"))}
 
+    # --- published volumes
+
+    async def stats(self, mount: CsiMount) -> VolumeStats | None:
+        """Return the usage of a volume; None if its driver does not report it. Raises
+        `CsiError`."""
+        service = self._drivers.service(mount.volume.driver)
+        if Capability.GET_VOLUME_STATS not in await service.capabilities():
+            return None
+        return await service.stats(StatsRequest(mount.volume.handle, mount.path))
+
+    async def expand(self, mount: CsiMount) -> None:
+        """Expand the volume of a claim while its pod runs, if it is to be expanded. Raises
+        `CsiError`."""
+        lock = self._lock(mount.volume.key)
+        async with lock:
+            if mount.pod.metadata.uid in self._wanted.get(mount.volume.key, ()):
+                await self._expander.expand_mounted(mount, partial(self._expand, mount))
+
+    async def _expand(self, mount: CsiMount, size: Quantity) -> None:
+        """Let the driver expand a volume, with the texts of a kubelet. Raises `CsiError`."""
+        volume = mount.volume
+        service = self._drivers.service(volume.driver)
+        try:
+            capabilities = await service.capabilities()
+        except CsiError as error:
+            start = "Expander.NodeExpand failed to check if node supports expansion"
+            raise CsiError(f"{start} : {error}") from error
+        if Capability.EXPAND_VOLUME not in capabilities:
+            text = f"NodeExpand is not supported by the CSI driver {volume.driver}"
+            raise NotExpandable(text)
+        failed = "expander.NodeExpand failed to get NodeExpandSecretRef {}"
+        secrets = await self._secrets(volume.expand_secret, failed)
+        is_staged = Capability.STAGE_UNSTAGE_VOLUME in capabilities
+        staging = csi.staging_path(self._root, volume.driver, volume.handle)
+        request = csi.expand_request(
+            volume,
+            mount.path,
+            staging if is_staged else None,
+            size=size.value(),
+            capability=csi.volume_capability(volume, capabilities, None),
+            secrets=secrets,
+        )
+        try:
+            await service.expand(request)
+        except CsiError as error:
+            separator = "" if error.is_infeasible else ": "
+            text = f"Expander.NodeExpand failed to expand the volume {separator}{error}"
+            raise CsiError(text, error.code) from error
+
     # --- unmounting
 
     async def unmount(self, uid: str, is_used: Callable[[str], bool] = lambda uid: False) -> None:
@@ -350,6 +419,8 @@ class CsiMounter:
         Raises `CsiError` if a volume is still published."""
         wanted = {key: users - {uid} for key, users in self._wanted.items()}
         self._wanted = {key: users for key, users in wanted.items() if users}
+        for key in wanted.keys() - self._wanted.keys():
+            self._expander.forget(key)
         try:
             volumes = await asyncio.to_thread(files.published, self._root, uid)
             for target, data in volumes.items():

@@ -16,8 +16,11 @@ from podtui.api.v1 import CSIVolumeSource, PersistentVolume, Pod, SecretReferenc
 from podtui.kubelet.plugins.csi_api import (
     AccessMode,
     AccessModeOf,
+    BlockVolume,
     Capability,
+    CapacityRange,
     CsiError,
+    ExpandRequest,
     MountVolume,
     PublishRequest,
     StageRequest,
@@ -26,6 +29,7 @@ from podtui.kubelet.plugins.csi_api import (
 from podtui.text.go_format import quoted
 
 PERSISTENT, EPHEMERAL = "Persistent", "Ephemeral"
+BLOCK: Final = "Block"
 DEFAULT_GROUP_POLICY: Final = "ReadWriteOnceWithFSType"
 _MODES: Final[Mapping[str, AccessMode]] = {
     "ReadWriteOnce": AccessMode.SINGLE_NODE_WRITER,
@@ -42,11 +46,9 @@ _GROUP_MODES: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
 class ClaimedCsi(CSIVolumeSource, frozen=True, kw_only=True):
-    """The CSI volume of a claim. ``readOnly`` is that of the pod's volume; ``resizing``: the node
-    would have to expand the file system."""
+    """The CSI volume of a claim. ``readOnly`` is that of the pod's volume."""
 
     volume: PersistentVolume
-    resizing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,9 @@ class CsiVolume:
     access_modes: tuple[str, ...]
     publish_secret: SecretReference | None
     stage_secret: SecretReference | None
+    expand_secret: SecretReference | None = None
+    block: bool = False
+    """Containers get a device, not a directory."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -109,7 +114,19 @@ def csi_volume(pod: Pod, volume: Volume) -> CsiVolume:
         access_modes=spec.accessModes,
         publish_secret=csi.nodePublishSecretRef,
         stage_secret=csi.nodeStageSecretRef,
+        expand_secret=csi.nodeExpandSecretRef,
+        block=spec.volumeMode == BLOCK,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsiMount:
+    """A volume that is published at ``path`` for a pod; ``source`` is the pod's entry for it."""
+
+    pod: Pod
+    source: Volume
+    volume: CsiVolume
+    path: str
 
 
 def ephemeral_handle(uid: str, name: str) -> str:
@@ -136,10 +153,21 @@ def staging_directory(root: Path) -> Path:
     return root / "plugins" / "kubernetes.io" / "csi"
 
 
-def target_path(root: Path, uid: str, name: str) -> Path:
+def volume_directories(root: Path, uid: str) -> dict[Path, str]:
+    """Return the directories of a pod's volumes, with the name at which each is published: for file
+    systems and for devices."""
+    pod = pods_directory(root) / uid
+    return {
+        pod / "volumes" / PLUGIN_DIRECTORY: "mount",
+        pod / "volumeDevices" / PLUGIN_DIRECTORY: "device",
+    }
+
+
+def target_path(root: Path, uid: str, volume: CsiVolume) -> Path:
     """Return where a volume is published. Raises `CsiError`."""
-    volumes = pods_directory(root) / _part(uid) / "volumes" / PLUGIN_DIRECTORY
-    return volumes / _part(name) / "mount"
+    mounts, devices = volume_directories(root, _part(uid)).items()
+    directory, name = devices if volume.block else mounts
+    return directory / _part(volume.name) / name
 
 
 def staging_path(root: Path, driver: str, handle: str) -> Path:
@@ -246,7 +274,7 @@ def is_being_attached(item: VolumeAttachment | None) -> bool:
 def takes_group(volume: CsiVolume, driver: CSIDriver | None) -> bool:
     """Return whether the kubelet gives the volume to the group ``fsGroup`` of the pod."""
     policy = DEFAULT_GROUP_POLICY if driver is None else driver.spec.fsGroupPolicy
-    if policy == "None" or volume.read_only:
+    if policy == "None" or volume.read_only or volume.block:
         return False
     if policy == "File":
         return True
@@ -262,6 +290,9 @@ def volume_capability(
     finer = Capability.SINGLE_NODE_MULTI_WRITER in capabilities
     modes = _FINER_MODES if finer else _MODES
     first = volume.access_modes[0] if volume.access_modes else "ReadWriteOnce"
+    access_mode = AccessModeOf(modes.get(first, AccessMode.UNKNOWN))
+    if volume.block:
+        return VolumeCapability(block=BlockVolume(), access_mode=access_mode)
     passed = group is not None and Capability.VOLUME_MOUNT_GROUP in capabilities
     return VolumeCapability(
         mount=MountVolume(
@@ -269,7 +300,7 @@ def volume_capability(
             mount_flags=volume.mount_options,
             volume_mount_group=str(group) if passed else "",
         ),
-        access_mode=AccessModeOf(modes.get(first, AccessMode.UNKNOWN)),
+        access_mode=access_mode,
     )
 
 
@@ -311,6 +342,25 @@ def publish_request(
         readonly=volume.read_only,
         secrets=secrets,
         volume_context={**volume.attributes, **attributes},
+    )
+
+
+def expand_request(
+    volume: CsiVolume,
+    path: str,
+    staging: Path | None,
+    *,
+    size: int,
+    capability: VolumeCapability,
+    secrets: Mapping[str, str],
+) -> ExpandRequest:
+    return ExpandRequest(
+        volume_id=volume.handle,
+        volume_path=path,
+        capacity_range=CapacityRange(size),
+        staging_target_path="" if staging is None else str(staging),
+        volume_capability=capability,
+        secrets=secrets,
     )
 
 

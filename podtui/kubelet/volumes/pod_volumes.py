@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from podtui.api.pod_resources import is_static, pod_limits
+from podtui.api.pods import all_containers
 from podtui.api.quantity import Format, Quantity, parse_quantity
-from podtui.api.v1 import EmptyDirVolumeSource, NFSVolumeSource, Pod, ResourceRequirements, Volume
+from podtui.api.v1 import (
+    EmptyDirVolumeSource,
+    HostPathVolumeSource,
+    NFSVolumeSource,
+    Pod,
+    ResourceRequirements,
+    Volume,
+)
 from podtui.kubelet.types import ConfigError, NodeView
 from podtui.kubelet.value_sources import ValueSources
 from podtui.kubelet.volumes.volume_files import laid_out, volume_contents
@@ -47,6 +55,12 @@ class MountedNfs(NFSVolumeSource, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
 
 
+class PublishedDevice(HostPathVolumeSource, frozen=True, kw_only=True):
+    """The device of a CSI volume."""
+
+    read_only: bool = False
+
+
 def nfs_share(volume: Volume) -> NfsShare | None:
     """Return the share of an NFS volume; None for other volumes."""
     nfs = volume.nfs
@@ -68,12 +82,16 @@ def volume_type(volume: Volume) -> str:
 def used_volumes(pod: Pod) -> tuple[Volume, ...]:
     """Return the volumes that some container mounts, in the pod's order. The kubelet ignores all
     others."""
-    spec = pod.spec
-    names: set[str] = set()
-    for container in (*spec.initContainers, *spec.containers, *spec.ephemeralContainers):
-        names.update(mount.name for mount in container.volumeMounts)
-        names.update(device.name for device in container.volumeDevices)
-    return tuple(volume for volume in spec.volumes if volume.name in names)
+    names = mounted_names(pod) | device_names(pod)
+    return tuple(volume for volume in pod.spec.volumes if volume.name in names)
+
+
+def mounted_names(pod: Pod) -> set[str]:
+    return {mount.name for _, each in all_containers(pod) for mount in each.volumeMounts}
+
+
+def device_names(pod: Pod) -> set[str]:
+    return {device.name for _, each in all_containers(pod) for device in each.volumeDevices}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,12 @@ from podtui.kubelet.volumes.csi_mounter import (
     NotAttachedYet,
     Published,
 )
-from podtui.kubelet.volumes.csi_volumes import ClaimedCsi
+from podtui.kubelet.volumes.csi_volumes import CsiMount
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import (
     Check,
     NfsCheck,
+    PublishedDevice,
     VolumePlan,
     created_as,
     host_path_problem,
@@ -51,7 +52,6 @@ ATTACH_RETRY: Final = 1.0
 ATTACH_QUIET_SECONDS: Final = 5.0
 """Attaching a volume takes a moment: a shorter wait is no event."""
 REPUBLISH_SECONDS: Final = 60.0
-NO_EXPANSION: Final = 'volume "{}" keeps its size: podtui does not call NodeExpandVolume'
 NO_CSI: Final = "CSI drivers cannot be used: the kubelet has no directory for plugins"
 _NO_PLUGIN: Final = (
     'failed to get Plugin from volumeSpec for volume "{}" err=no volume plugin matched'
@@ -71,7 +71,7 @@ class SetUp:
 class _Mounted:
     """A CSI volume that is published; ``due`` is when its driver is to be asked again."""
 
-    path: str
+    mount: CsiMount
     due: float
 
 
@@ -177,7 +177,7 @@ class VolumeManager:
         """Return the pod with its CSI volumes as directories of the engine's machine."""
         state = self._pods[pod.metadata.uid]
         volumes = tuple(
-            Volume(name=volume.name, hostPath=HostPathVolumeSource(path=mounted.path))
+            Volume(name=volume.name, hostPath=_published(mounted.mount))
             if (mounted := state.mounted.get(volume.name)) is not None
             else volume
             for volume in pod.spec.volumes
@@ -185,6 +185,12 @@ class VolumeManager:
         if volumes == pod.spec.volumes:
             return pod
         return structs.replace(pod, spec=structs.replace(pod.spec, volumes=volumes))
+
+    def csi_mounts(self) -> tuple[CsiMount, ...]:
+        """Return the CSI volumes that are published for pods."""
+        return tuple(
+            volume.mount for state in self._pods.values() for volume in state.mounted.values()
+        )
 
     async def unmount(self, uid: str) -> None:
         """Unpublish the CSI volumes of a pod that has stopped. Raises
@@ -290,10 +296,8 @@ class VolumeManager:
                 state.mounted[name].due = self._clock.monotonic() + REPUBLISH_SECONDS
         else:
             state.attaching.pop(name, None)
-            state.mounted[name] = _Mounted(published.path, self._due_again(published))
+            state.mounted[name] = _Mounted(published.mount, self._due_again(published))
             self._succeeded(uid, state.lacking, name)
-            if not again and isinstance(volume.csi, ClaimedCsi) and volume.csi.resizing:
-                self._events.pod(pod, WARNING, "VolumeResizeFailed", NO_EXPANSION.format(name))
 
     def _due_again(self, published: Published) -> float:
         return self._clock.monotonic() + REPUBLISH_SECONDS if published.again else math.inf
@@ -353,6 +357,12 @@ class VolumeManager:
             f" unattached volumes=[], failed to process volumes=[{' '.join(foreign)}]: {why}"
         )
         self._events.pod(pod, WARNING, "FailedMount", text)
+
+
+def _published(mount: CsiMount) -> HostPathVolumeSource:
+    if mount.volume.block:
+        return PublishedDevice(path=mount.path, read_only=mount.volume.read_only)
+    return HostPathVolumeSource(path=mount.path)
 
 
 def _set_up_failed(name: str, why: str) -> str:

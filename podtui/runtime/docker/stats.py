@@ -400,9 +400,10 @@ def _read(path: str) -> str:
 def _counter(text: str, name: str, default: int | None = None) -> int:
     """Return a counter of a file with lines ``NAME NUMBER``. Raises KeyError if it has none and
     there is no default."""
-    for line in text.splitlines():
-        if line.startswith(f"{name} "):
-            return int(line[len(name) + 1 :])
+    # Not by lines: memory.stat has 40, and is read for each container.
+    _, found, rest = f"\n{text}".partition(f"\n{name} ")
+    if found:
+        return int(rest.partition("\n")[0])
     if default is None:
         raise KeyError(name)
     return default

@@ -20,12 +20,15 @@ CONTROLLER_MANAGER: Final = "kube-controller-manager"
 _EMPTY: Final[tuple[object, ...]] = (None, "", {})
 
 
-def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
+def managed(new: T, old: T | None, *, manager: str, now: str, subresource: str = "") -> T:
     """Return the object as ``manager`` created it or changed it from ``old``. The status has
-    managers of its own."""
+    managers of its own, those of the subresource ``status``."""
     kind = type(new).__name__
-    live = None if old is None else _document(old)
-    entries = update_managers(kind, live, _document(new), manager=manager, time=now)
+    document = _document(new, subresource)
+    live = None if old is None else _document(old, subresource)
+    entries = update_managers(
+        kind, live, document, manager=manager, time=now, subresource=subresource
+    )
     managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
     return with_meta(new, managedFields=managers)
 
@@ -41,9 +44,10 @@ def applied(item: T, fields: Mapping[str, object], *, manager: str, now: str) ->
     return msgspec.convert({**document, "apiVersion": "", "kind": ""}, type(item))
 
 
-def _document(item: Object) -> Tree:
+def _document(item: Object, subresource: str = "") -> Tree:
     """Return the JSON form, without fields that are always written: no manager sets them."""
     tree: Tree = msgspec.json.decode(msgspec.json.encode(item))
-    tree.pop("status", None)
+    if subresource != "status":
+        tree.pop("status", None)
     document = {name: value for name, value in tree.items() if value not in _EMPTY}
     return {**document, "kind": type(item).__name__}

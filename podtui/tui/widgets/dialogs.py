@@ -126,7 +126,7 @@ class Dialog(ModalScreen[str]):
         Binding("right,tab,l", "choose(1)", "Next", show=False, id="dialog.next",
                 tooltip="Select the next button"),
         Binding("enter", "press", "Press", id="dialog.press", tooltip="Press the selected button"),
-        Binding("escape", "cancel", "Cancel", id="dialog.cancel", tooltip="Cancel"),
+        Binding("escape,q", "cancel", "Cancel", id="dialog.cancel", tooltip="Cancel"),
         Binding("up,k", "scroll(-1)", "Up", show=False, id="dialog.up", tooltip="Scroll up"),
         Binding("down,j", "scroll(1)", "Down", show=False, id="dialog.down",
                 tooltip="Scroll down"),

@@ -31,6 +31,7 @@ from podtui.api.names import (
     NODE_REFUSED,
     STATIC_POD_PATH,
 )
+from podtui.api.quantity import parse_quantity
 from podtui.api.storage import CSINode, CSINodeDriver
 from podtui.api.v1 import (
     ConfigMap,
@@ -44,6 +45,9 @@ from podtui.api.v1 import (
     ObjectMeta,
     ObjectReference,
     OwnerReference,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimCondition,
+    PersistentVolumeClaimStatus,
     Pod,
     PodStatus,
 )
@@ -54,6 +58,7 @@ from podtui.clock import SystemClock
 from podtui.errors import ApiError, NotFound, PodtuiError
 from podtui.kubelet.plugins.csi_drivers import csi_node, installed
 from podtui.kubelet.ports import PodChanges, Ports
+from podtui.kubelet.volumes.csi_expander import expanded_status
 from podtui.server.auth.attributes import parse_attributes
 from podtui.store import Store, open_store
 
@@ -583,6 +588,31 @@ async def test_a_claim_that_is_not_bound_is_read_again(
     assert await claims.claim("default", "data") is None
     async with aclosing(claims.changes()) as keys, asyncio.timeout(20):  # type: ignore[type-var]
         assert await anext(keys) == ("default", "data")
+
+
+async def test_the_status_of_a_claim_is_written_unless_it_has_changed(world: World) -> None:
+    claims = world.ports.claims
+    assert claims is not None
+    pending = PersistentVolumeClaimCondition(type="FileSystemResizePending", status="True")
+    other = PersistentVolumeClaimCondition(type="Other", status="True")
+    status = PersistentVolumeClaimStatus(
+        phase="Bound",
+        capacity={"storage": "1Gi"},
+        allocatedResourceStatuses={"storage": "NodeResizePending"},
+        conditions=(pending, other),
+    )
+    meta = ObjectMeta(name="data", namespace="default")
+    item = PersistentVolumeClaim(
+        apiVersion="v1", kind="PersistentVolumeClaim", metadata=meta, status=status
+    )
+    await world.server.create("persistentvolumeclaims", item)
+    claim = await claims.claim("default", "data")
+    assert claim is not None
+    expanded = expanded_status(claim.status, parse_quantity("2Gi"))
+    assert (await claims.set_status(claim, expanded)).status == expanded
+    assert (expanded.capacity, expanded.conditions) == ({"storage": "2Gi"}, (other,))
+    with pytest.raises(ApiError, match="the object has been modified"):
+        await claims.set_status(claim, expanded)
 
 
 async def test_the_drivers_of_the_node_are_written_to_the_cluster(world: World) -> None:

@@ -136,7 +136,10 @@ async def test_batches_double_until_one_fails(allowed: int, calls: int) -> None:
         if made > allowed:
             raise REFUSED
 
-    failure = await call_in_batches(10, call)
+    async def is_wanted() -> bool:
+        return True
+
+    failure = await call_in_batches(10, call, is_wanted)
     assert made == calls
     assert failure == (REFUSED if allowed < 10 else None)
 
@@ -316,6 +319,21 @@ async def test_a_deleted_replica_set_creates_no_pods(code: int) -> None:
     world.store.change(item, metadata=meta)
     await sync(world)
     assert world.pods == []
+
+
+async def test_a_replica_set_that_is_scaled_down_meanwhile_gets_no_more_pods() -> None:
+    """Also if the cache does not know of its new size yet."""
+    world = DeploymentWorld()
+    item = world.store.add(replica_set(5))
+    scaled = structs.replace(item.metadata, generation=(item.metadata.generation or 0) + 1)
+
+    async def get(*_: object) -> ReplicaSet:
+        # It is scaled down while the second batch, of two pods, is created.
+        return item if len(world.pods) < 3 else structs.replace(item, metadata=scaled)
+
+    world.store.get = get  # type: ignore[method-assign,assignment]
+    await sync(world)
+    assert len(world.pods) == 3
 
 
 async def test_pods_are_deleted_where_related_ones_are_many() -> None:
