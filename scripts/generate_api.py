@@ -98,6 +98,8 @@ BY_VALUE = {
 # kinds, and required numbers of statuses.
 ALWAYS_WRITTEN = {
     ("Lease", "spec"),
+    # An API server writes null if there are none; it is read as an empty list.
+    ("CSINodeSpec", "drivers"),
     ("Condition", "lastTransitionTime"),
     ("PodCondition", "lastProbeTime"),
     ("PodCondition", "lastTransitionTime"),
@@ -230,7 +232,7 @@ def member(schema: Schema, name: str, wire: str, prop: dict[str, Any]) -> tuple[
         return plain, "factory int"
     if (owner, wire) in BY_POINTER:
         return f"{plain} | None", "None"
-    if (owner, wire) in ALWAYS_WRITTEN and plain in ("int", "bool"):
+    if (owner, wire) in ALWAYS_WRITTEN and plain.startswith(("int", "bool", "tuple")):
         return plain, f"factory {plain}"
     if (owner, wire) in ALWAYS_WRITTEN:
         return annotation, "factory str" if annotation == "str" else "factory type(None)"

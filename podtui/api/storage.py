@@ -49,8 +49,7 @@ class CSINodeDriver(Struct, frozen=True, kw_only=True):
 
 
 class CSINodeSpec(Struct, frozen=True, kw_only=True):
-    drivers: tuple[CSINodeDriver, ...] = field(default_factory=lambda: ())
-    """An API server writes null if there are none."""
+    drivers: tuple[CSINodeDriver, ...] = field(default_factory=tuple[CSINodeDriver, ...])
 
 
 class CSINode(Struct, frozen=True, kw_only=True):
