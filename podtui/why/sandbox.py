@@ -199,6 +199,13 @@ def _other_port(facts: Facts, match: Match, source: Source) -> Iterator[Fix | No
         yield from move_port(facts, port, source)
 
 
+def _devices(facts: Facts) -> Match | None:
+    event = newest(pod_events(facts, "FailedPrepareDynamicResources"))
+    if event is None or not _before_sandbox(facts, event):
+        return None
+    return Match({"text": event.message.removeprefix("Failed to prepare dynamic resources: ")})
+
+
 def _no_class(facts: Facts) -> Match | None:
     return _no_handler(facts, _NO_CLASS)
 
@@ -305,6 +312,16 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         events=("FailedCreatePodSandBox",),
         fixes=_other_port,
         docs=_DOCS + "concepts/configuration/overview/",
+    ),
+    Rule(
+        id="DevicesFailed",
+        match=_devices,
+        title="The devices of its resource claims cannot be prepared: {text}.",
+        brief="no devices: {text}",
+        sentences=("No container starts before the pod has its devices.",),
+        field=("spec", "resourceClaims"),
+        events=("FailedPrepareDynamicResources",),
+        docs=_DOCS + "concepts/scheduling-eviction/dynamic-resource-allocation/",
     ),
     Rule(
         id="RuntimeClassMissing",

@@ -58,6 +58,9 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 _PROTOCOLS: Final[Mapping[str, Literal["UDP", "SCTP"]]] = {"UDP": "UDP", "SCTP": "SCTP"}
 
 
+NO_CLAIMS: Final = "podtui does not allocate the devices of resourceClaims ({})"
+
+
 class SandboxMaker:
     """Creates sandboxes with one runtime call each, and records the events."""
 
@@ -84,6 +87,11 @@ class SandboxMaker:
         self, pod: Pod, attempt: int, engine: EngineInfo
     ) -> SandboxStatus | StartFailure:
         """Create the sandbox, or return why it failed. Raises `EngineUnavailable`."""
+        if pod.spec.resourceClaims:
+            text = NO_CLAIMS.format(", ".join(claim.name for claim in pod.spec.resourceClaims))
+            message = f"Failed to prepare dynamic resources: {text}"
+            self._events.pod(pod, WARNING, "FailedPrepareDynamicResources", message)
+            return StartFailure("FailedPrepareDynamicResources", text)
         try:
             config = sandbox_config(
                 pod,

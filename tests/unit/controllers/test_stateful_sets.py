@@ -21,7 +21,12 @@ from podtui.api.apps import (
 )
 from podtui.api.objects import Object
 from podtui.api.v1 import ObjectMeta, OwnerReference, PersistentVolumeClaim, Pod
-from podtui.controllers.stateful_pods import ordinal_of, parent_and_ordinal, revision_of
+from podtui.controllers.stateful_pods import (
+    ordinal_of,
+    ordinals,
+    parent_and_ordinal,
+    revision_of,
+)
 from podtui.errors import ApiError, PodtuiError
 
 
@@ -547,7 +552,13 @@ class Histories(RuleBasedStateMachine):
             if item.status.phase in ("Failed", "Succeeded") and ordinal in desired:
                 return
             if self.ordered:
-                assert not any(pod.metadata.deletionTimestamp for pod in pods.values())
+                # Of pods that are not desired, a lower one may have been deleted for an update.
+                lowest = 0 if ordinal in desired else ordinal
+                assert not any(
+                    pod.metadata.deletionTimestamp
+                    for pod in pods.values()
+                    if ordinal_of(pod) >= lowest
+                )
             if ordinal in desired:
                 # For an update.
                 partition = spec.updateStrategy.rollingUpdate.partition or 0
@@ -565,6 +576,9 @@ class Histories(RuleBasedStateMachine):
             and pod.status.phase == "Running"
             and pod.metadata.deletionTimestamp is None
         )
+
+    def is_superfluous(self, pod: Pod) -> bool:
+        return ordinal_of(pod) not in ordinals(self.world.get(StatefulSet, "db"))
 
     def settle(self) -> None:
         self.world.settle(StatefulSet, "db")
@@ -621,6 +635,10 @@ class Histories(RuleBasedStateMachine):
                     self.world.end(name)
                 elif pod.status.phase == "Pending":
                     self.world.run(name)
+                elif pod.status.phase == "Failed" and self.is_superfluous(pod):
+                    # Kubernetes' controller does not delete a failed pod either while a lower one
+                    # has failed: a user has to.
+                    self.world.end(name)
             self.settle()
         the_set = self.world.get(StatefulSet, "db")
         spec, status = the_set.spec, the_set.status

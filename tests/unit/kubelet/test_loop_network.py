@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kubelet_world import World, container, pod
+from kubelet_world import World, api_pod, container, pod
 from msgspec import structs
 
 from podtui.api.v1 import (
@@ -15,6 +15,7 @@ from podtui.api.v1 import (
     ObjectMeta,
     Pod,
     PodDNSConfig,
+    PodResourceClaim,
     PodSecurityContext,
     RuntimeClass,
     SecurityContext,
@@ -389,6 +390,21 @@ async def test_a_handler_that_the_engine_does_not_have() -> None:
             " runtimes of the engine: runc"
         )
         assert world.phase() == "Pending"
+
+
+async def test_a_pod_with_resource_claims_does_not_run_without_its_devices() -> None:
+    world = World()
+    claims = (PodResourceClaim(name="gpu", resourceClaimName="one"), PodResourceClaim(name="nic"))
+    async with world.running():
+        await world.create(api_pod(resourceClaims=claims))
+        await world.until(lambda: world.phase("web") == "Pending")
+        await world.sleep(1)
+        [failed] = await world.events("web", "FailedPrepareDynamicResources")
+        assert failed.message == (
+            "Failed to prepare dynamic resources: podtui does not allocate the devices of"
+            " resourceClaims (gpu, nic)"
+        )
+        assert world.engine.sandboxes == {}
 
 
 # --- ports

@@ -392,6 +392,11 @@ NO_PATH = "no relationship found between node 'n1' and this object"
 
 def unmounted(text: str) -> Diagnosis:
     """The diagnosis of a pod whose volume cannot be mounted."""
+    return waiting("FailedMount", f'MountVolume.SetUp failed for volume "v" : {text}')
+
+
+def waiting(reason: str, message: str) -> Diagnosis:
+    """The diagnosis of a pod without a sandbox that has this event."""
     waits = Pod(
         metadata=ObjectMeta(name="web", namespace="default", uid="u"),
         spec=PodSpec(
@@ -404,8 +409,8 @@ def unmounted(text: str) -> Diagnosis:
     event = Event(
         metadata=ObjectMeta(name="web.1", namespace="default"),
         involvedObject=ObjectReference(kind="Pod", name="web", namespace="default"),
-        reason="FailedMount",
-        message=f'MountVolume.SetUp failed for volume "v" : {text}',
+        reason=reason,
+        message=message,
         type="Warning",
     )
     return diagnose(Facts(pod=waits, now=0.0, events=(event,)))
@@ -444,6 +449,15 @@ def test_a_volume_that_the_cluster_does_not_give(text: str, cause: str, advice: 
     diagnosis = unmounted(text)
     assert diagnosis.cause == cause
     assert diagnosis.advice.startswith(advice)
+
+
+def test_devices_of_resource_claims_that_are_not_prepared() -> None:
+    text = "podtui does not allocate the devices of resourceClaims (gpu)"
+    diagnosis = waiting(
+        "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {text}"
+    )
+    assert diagnosis.cause == "DevicesFailed"
+    assert diagnosis.title == f"The devices of its resource claims cannot be prepared: {text}."
 
 
 def test_a_failed_mount_is_over_when_the_sandbox_fails_later() -> None:
