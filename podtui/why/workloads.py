@@ -424,6 +424,11 @@ def diagnose_stateful_set(inventory: Inventory, item: StatefulSet) -> Diagnosis:
     if waiting:
         return _unavailable_ordinals(inventory, item, pods, waiting, ordered=ordered)
     if surplus:
+        unready = [pods[n] for n in surplus if not is_available(pods[n], seconds, now)]
+        if ordered and unready and pods[surplus[-1]] in unready[1:]:
+            lowest, highest = unready[0], unready[-1]
+            if not lowest.metadata.deletionTimestamp and not highest.metadata.deletionTimestamp:
+                return _blocked_end(inventory, item, highest, lowest)
         names = name_list([f"{name}-{n}" for n in reversed(surplus)])
         order = "They end one after the other, the highest number first." if ordered else ""
         return Diagnosis(
@@ -498,6 +503,23 @@ def _unavailable_ordinals(
         sentences=sentences,
         advice=advice,
         state="not available",
+        docs=_DOCS + "statefulset/#deployment-and-scaling-guarantees",
+    )
+
+
+def _blocked_end(inventory: Inventory, item: StatefulSet, highest: Pod, lowest: Pod) -> Diagnosis:
+    """Of pods that are to end, the highest one and a lower one are not available."""
+    high, low = highest.metadata.name, lowest.metadata.name
+    return _unfinished(
+        "ScaleDownBlocked",
+        f"It cannot scale down to {plural(_replicas(item), 'pod')}: neither {high} nor {low} is"
+        " available.",
+        part_of(inventory, [lowest, highest]),
+        sentences=[
+            "Its controller ends a pod that is not available only if all lower ones are available."
+        ],
+        advice=f"Delete it: kubectl delete pod {low} -n {item.metadata.namespace}",
+        state="scaling down",
         docs=_DOCS + "statefulset/#deployment-and-scaling-guarantees",
     )
 

@@ -233,6 +233,18 @@ def test_surplus_pods_end_in_order() -> None:
     assert diagnosis.title == "It is scaling down to 1 pod: db-2, db-1 still to end."
 
 
+def test_two_surplus_pods_that_are_not_available_block_each_other() -> None:
+    item = stateful_set(replicas=1)
+    zero, one = ready_pod("db-0", item), crashing_pod("db-1", item)
+    diagnosis = why(item, zero, one, crashing_pod("db-2", item))
+    assert (diagnosis.cause, diagnosis.kind) == ("ScaleDownBlocked", Kind.FAILURE)
+    assert diagnosis.title == ("It cannot scale down to 1 pod: neither db-2 nor db-1 is available.")
+    assert diagnosis.advice == "Delete it: kubectl delete pod db-1 -n default"
+    assert why(item, zero, ready_pod("db-1", item), crashing_pod("db-2", item)).cause == (
+        "ScalingDown"
+    )
+
+
 @pytest.mark.parametrize(
     ("strategy", "cause", "kind"),
     [
