@@ -51,7 +51,7 @@ class CsiDriverServer:
         csi.Usage(60, 100, 40, csi.Unit.BYTES),
         csi.Usage(6, 10, 4, csi.Unit.INODES),
     )
-    """What it reports for each volume; if it mounts directories, that of their file system."""
+    """The usage of each volume; if it mounts directories, the usage of their file system."""
     failures: dict[str, tuple[Status, str]] = field(default_factory=dict)
     delays: dict[str, float] = field(default_factory=dict)
     calls: list[tuple[str, Any]] = field(default_factory=list)

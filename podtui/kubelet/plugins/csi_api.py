@@ -47,7 +47,7 @@ class Capability(IntEnum):
 
 
 class Unit(IntEnum):
-    """What the figures of a `Usage` count."""
+    """The unit of the figures of a `Usage`."""
 
     BYTES = 1
     INODES = 2
