@@ -118,8 +118,9 @@ class EarlierLines:
             lines = max(lines, wider, key=len)
             more = begin != oldest or stamp_of(lines[0]) != begin
         if lines:
+            shown = self._same if stamp_of(lines[0]) == self._first else 0
             self._first = stamp_of(lines[0])
-            self._same = sum(1 for _ in takewhile(self._is_first, lines))
+            self._same = shown + sum(1 for _ in takewhile(self._is_first, lines))
             self._passed = True
             self._entries += _entries(lines)
             self.loaded += len(lines)

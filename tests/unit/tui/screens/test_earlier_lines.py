@@ -94,6 +94,11 @@ async def test_the_pages_are_all_earlier_lines_in_order(
     assert earlier.loaded == len(before)
 
 
+async def test_a_page_of_lines_with_the_time_of_the_first_line_is_loaded_once() -> None:
+    log = [line(0, f"{number}") for number in range(PAGE + 1)]
+    assert await all_before(earlier_of(Server(log), 1)) == log[:-1]
+
+
 async def test_a_page_reads_no_more_than_the_page() -> None:
     server = Server([line(n) for n in range(5000)])
     page = await earlier_of(server, 4000).page(previous=False)
