@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, NoReturn
+from typing import Final
 
 from msgspec import structs
 
@@ -81,7 +81,7 @@ class CsiExpander:
         self,
         mounts: Callable[[], Iterable[CsiMount]],
         expand: Callable[[CsiMount], Awaitable[None]],
-    ) -> NoReturn:
+    ) -> None:
         """Expand the volumes of running pods. ``expand`` calls `expand_mounted` for a volume that
         is still mounted. Runs forever."""
         async with asyncio.TaskGroup() as group:
@@ -91,7 +91,6 @@ class CsiExpander:
                         self._busy.add(key)
                         group.create_task(self._try(key, mount, expand), name=f"expand {key}")
                 await self._wake.wait(PERIOD)
-        raise AssertionError("unreachable")
 
     async def _try(
         self, key: Key, mount: CsiMount, expand: Callable[[CsiMount], Awaitable[None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, NoReturn
+from typing import Final
 
 from podtui.api.summary import ClaimReference, VolumeSummary
 from podtui.api.times import rfc3339
@@ -40,7 +40,7 @@ class CsiUsage:
         """Return the volumes of a pod as they were read last."""
         return self._pods.get(uid, ())
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Follow the pods with volumes. Runs forever."""
         async with asyncio.TaskGroup() as group:
             while True:
@@ -49,7 +49,6 @@ class CsiUsage:
                     self._pods[uid] = ()
                     group.create_task(self._follow(uid), name=f"usage of volumes of {uid}")
                 await self._clock.sleep(PERIOD)
-        raise AssertionError("unreachable")
 
     async def _follow(self, uid: str) -> None:
         problems: dict[str, str] = {}
