@@ -109,7 +109,13 @@ class Workload:
             case "StatefulSet":
                 policy = "OrderedReady" if self.ordered else "Parallel"
                 fields = {"replicas": size, "serviceName": self.name, "podManagementPolicy": policy}
-                return fields | ({"volumeClaimTemplates": [_CLAIM]} if self.ordered else {})
+                if self.ordered:
+                    return fields | {"volumeClaimTemplates": [_CLAIM]}
+                # Without maxUnavailable, a parallel set that gets a new template during an update
+                # deletes its highest old pod, also while another pod is not available.
+                rolling = {"maxUnavailable": self.unavailable}
+                strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
+                return fields | {"updateStrategy": strategy}
             case _:
                 return {"parallelism": size, "completions": self.completions}
 
