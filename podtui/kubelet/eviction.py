@@ -74,33 +74,34 @@ PAUSE_FACTOR: Final = 50.0
 class EvictionManager:
     """Sets the pressure conditions, reclaims disk space and evicts pods.
 
-    ``pods`` returns the running pods; ``reclaim`` removes dead containers and unused images;
-    ``evict`` kills a pod with a grace period in seconds, and returns when it has stopped.
+    ``memory`` returns the working sets in bytes by pod UID and container; ``pods`` returns the
+    running pods; ``reclaim`` removes dead containers and unused images; ``evict`` kills a pod with
+    a grace period in seconds, and returns when it has stopped.
     """
 
     def __init__(
         self,
         *,
         host: Host,
-        runtime: Runtime,
         link: EngineLink,
         node: NodeManager,
         events: EventRecorder,
         clock: Clock,
         config: KubeletConfig,
         limits: StorageLimits,
+        memory: Callable[[], Awaitable[Mapping[str, Mapping[str, int]]]],
         pods: Callable[[], Iterable[Pod]],
         reclaim: Callable[[], Awaitable[None]],
         evict: Callable[[Pod, int, EvictionMessage], Awaitable[None]],
     ) -> None:
         self._host = host
-        self._runtime = runtime
         self._link = link
         self._node = node
         self._events = events
         self._clock = clock
         self._config = config
         self._pods = pods
+        self._memory = memory
         self._limits = limits
         self._reclaim = reclaim
         self._evict = evict
@@ -154,7 +155,7 @@ class EvictionManager:
             reserved = self._reserved_memory()
             pods = pods_memory(memory, reserved, None, self._thresholds)
             if pods is None:
-                used = sum(stats.memory for stats in await self._runtime.stats())
+                used = sum(sum(pod.values()) for pod in (await self._memory()).values())
                 pods = pods_memory(memory, reserved, used, self._thresholds)
             if pods is not None:
                 seen[ALLOCATABLE_MEMORY] = pods
@@ -195,7 +196,9 @@ class EvictionManager:
         """Evict the first pod of the ranking that is not critical."""
         resource = RESOURCES[threshold.signal]
         pods = tuple(self._pods())
-        used = await self._container_memory() if resource == "memory" else {}
+        used: Mapping[str, Mapping[str, int]] = {}
+        if resource == "memory":
+            used = await self._memory()
         usage = {
             pod.metadata.uid: PodUsage(memory=sum(used[pod.metadata.uid].values()))
             for pod in pods
@@ -223,13 +226,6 @@ class EvictionManager:
         grace = pod.spec.terminationGracePeriodSeconds
         longest = self._config.eviction_max_pod_grace_period
         return longest if grace is None else min(longest, grace)
-
-    async def _container_memory(self) -> dict[str, dict[str, int]]:
-        """Return the working sets by pod UID and container name."""
-        used: dict[str, dict[str, int]] = {}
-        for stats in await self._runtime.stats():
-            used.setdefault(stats.pod_uid, {})[stats.name] = stats.memory
-        return used
 
 
 # --- pressure

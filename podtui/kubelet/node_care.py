@@ -20,6 +20,7 @@ from podtui.kubelet.node.host import Host
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node.oom import watch_oom
 from podtui.kubelet.pleg.pleg import Engine
+from podtui.kubelet.stats.samples import sample_containers
 from podtui.kubelet.status.pod_status import status_ended_by
 from podtui.kubelet.types import Decorate
 
@@ -50,6 +51,7 @@ class NodeCare:
         collect: Callable[[], Awaitable[None]],
     ) -> None:
         self._host = host
+        self._runtime = engine.runtime
         self._cache = engine.cache
         self._collect = collect
         self._kill = kill
@@ -75,13 +77,13 @@ class NodeCare:
         )
         self._eviction = EvictionManager(
             host=host,
-            runtime=engine.runtime,
             link=engine.link,
             node=node,
             events=events,
             clock=clock,
             config=config,
             limits=limits,
+            memory=self._memory,
             pods=pods,
             reclaim=self._reclaim,
             evict=self._evict,
@@ -99,6 +101,13 @@ class NodeCare:
         return frozenset(
             container.image_id for observed in self._cache for container in observed.containers
         )
+
+    async def _memory(self) -> dict[str, dict[str, int]]:
+        """Return the working sets in bytes by pod UID and container."""
+        used: dict[str, dict[str, int]] = {}
+        for sample in await sample_containers(self._runtime, self._cache):
+            used.setdefault(sample.pod.uid, {})[sample.container.name] = sample.stats.memory
+        return used
 
     async def _reclaim(self) -> None:
         await self._collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, TypeVar
 
@@ -218,11 +218,11 @@ class RuntimeInterceptor:
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLines]:
         return self._runtime.logs(container_id, options)
 
-    async def stats(self) -> tuple[ContainerStats, ...]:
-        return await self._call("stats", self._runtime.stats())
+    async def stats(self, containers: Collection[str]) -> Mapping[str, ContainerStats]:
+        return await self._call("stats", self._runtime.stats(containers))
 
-    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
-        return await self._call("sandbox_stats", self._runtime.sandbox_stats())
+    async def sandbox_stats(self, sandboxes: Collection[str]) -> Mapping[str, SandboxStats]:
+        return await self._call("sandbox_stats", self._runtime.sandbox_stats(sandboxes))
 
     async def layer_sizes(self) -> Mapping[str, int]:
         return await self._call("layer_sizes", self._runtime.layer_sizes())

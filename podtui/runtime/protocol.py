@@ -9,7 +9,7 @@ the call.
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -512,9 +512,6 @@ class ContainerStats:
     working set (usage minus inactive file cache) in bytes. ``read`` and ``written`` are disk bytes
     since the start, None if they are not counted. A counter may decrease."""
 
-    id: str
-    name: str
-    pod_uid: str
     timestamp: datetime
     cpu: int
     memory: int
@@ -536,14 +533,10 @@ class NetworkInterfaceUsage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxStats:
     """Network traffic of one ready sandbox. ``interfaces`` excludes the loopback; None if the
-    counters are not available. With ``host_network`` there are none, because the host's interfaces
-    are not the pod's."""
+    counters are not available."""
 
-    id: str
-    pod_uid: str
     timestamp: datetime
     interfaces: tuple[NetworkInterfaceUsage, ...] | None
-    host_network: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -840,12 +833,13 @@ class Runtime(Protocol):
         `EngineNotFound`."""
         ...
 
-    async def stats(self) -> tuple[ContainerStats, ...]:
-        """Return the counters of all our running containers."""
+    async def stats(self, containers: Collection[str]) -> Mapping[str, ContainerStats]:
+        """Return the counters of the containers with these ids that are running, by id."""
         ...
 
-    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
-        """Return the network counters of all our ready sandboxes."""
+    async def sandbox_stats(self, sandboxes: Collection[str]) -> Mapping[str, SandboxStats]:
+        """Return the network counters of the sandboxes with these ids that are ready, by id. Do not
+        ask for sandboxes in the host's network: its interfaces are not theirs."""
         ...
 
     async def layer_sizes(self) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ import pytest
 from runtime_bench import Bench, moment, until
 
 from podtui.errors import EngineError, EngineNotFound, EngineUnavailable, ExecTimeout
-from podtui.runtime.protocol import LogOptions, NamespaceMode
+from podtui.runtime.protocol import LogOptions
 
 
 async def test_logs_in_order_with_their_streams(bench: Bench) -> None:
@@ -174,11 +174,13 @@ async def test_exec_needs_a_running_container(bench: Bench) -> None:
 async def test_counters_of_running_containers(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     running = await bench.start(sandbox)
-    await bench.ended(await bench.start(sandbox, "true", name="done"))
-    (stats,) = await bench.runtime.stats()
-    assert (stats.id, stats.name, stats.pod_uid) == (running, "app", bench.uid)
+    done = await bench.start(sandbox, "true", name="done")
+    await bench.ended(done)
+    asked = (done, running, "0" * 64)
+    ((identity, stats),) = (await bench.runtime.stats(asked)).items()
+    assert identity == running
     assert stats.memory > 0
-    (later,) = await bench.runtime.stats()
+    later = (await bench.runtime.stats(asked))[running]
     assert later.cpu >= stats.cpu >= 0
     assert later.timestamp >= stats.timestamp
 
@@ -191,26 +193,18 @@ async def test_disks_and_networks_are_counted(bench: Bench) -> None:
         return (await bench.runtime.layer_sizes()).get(running, 0) > 0
 
     await until(kept)
-    stats = await bench.runtime.stats()
-    assert len(stats) == (1 if bench.info.counts_usage else 0)
-    for one in stats:
-        assert (one.read is None) == (one.written is None)
-        assert min(one.read or 0, one.written or 0) >= 0
-    (network,) = await bench.runtime.sandbox_stats()
-    assert (network.id, network.pod_uid, network.host_network) == (sandbox, bench.uid, False)
+    stats = await bench.runtime.stats([running])
+    assert [*stats] == ([running] if bench.info.counts_usage else [])
+    for counters in stats.values():
+        assert (counters.read is None) == (counters.written is None)
+        assert min(counters.read or 0, counters.written or 0) >= 0
+    network = (await bench.runtime.sandbox_stats([sandbox]))[sandbox]
     assert network.interfaces is not None
     assert "lo" not in {one.name for one in network.interfaces}
     assert all(min(one.received, one.sent) >= 0 for one in network.interfaces)
     await bench.runtime.stop_sandbox(sandbox)
-    assert await bench.runtime.sandbox_stats() == ()
+    assert await bench.runtime.sandbox_stats([sandbox]) == {}
     assert await bench.runtime.layer_sizes() == {}
-
-
-async def test_host_network_traffic_is_not_counted_for_a_pod(bench: Bench) -> None:
-    await bench.sandbox(network=NamespaceMode.NODE)
-    (network,) = await bench.runtime.sandbox_stats()
-    assert network.host_network
-    assert network.interfaces is None
 
 
 async def test_events_name_the_changed_sandbox(bench: Bench) -> None:

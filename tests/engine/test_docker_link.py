@@ -91,10 +91,10 @@ async def test_a_remote_engine_reports_messages_and_counters(remote_bench: Bench
     runs = await remote_bench.start(sandbox, name="runs")
     await remote_bench.ended(app)
     assert await remote_bench.runtime.termination_message(app, 8) == b"4567end\n"
-    (one,) = await remote_bench.runtime.stats()
-    assert (one.id, one.name, one.pod_uid) == (runs, "runs", remote_bench.uid)
-    assert one.cpu > 0
-    assert one.memory > 0
+    ((identity, counters),) = (await remote_bench.runtime.stats([app, runs])).items()
+    assert identity == runs
+    assert counters.cpu > 0
+    assert counters.memory > 0
 
 
 async def test_a_later_instance_reads_messages_and_mounts_volumes(remote_bench: Bench) -> None:
@@ -112,22 +112,20 @@ async def test_a_later_instance_reads_messages_and_mounts_volumes(remote_bench: 
 
 async def test_local_and_remote_counters_agree(docker_bench: Bench, proxy: EngineProxy) -> None:
     sandbox = await docker_bench.sandbox()
-    await docker_bench.start(sandbox, "head -c 30000000 /dev/zero | tail | sleep 60")
+    app = await docker_bench.start(sandbox, "head -c 30000000 /dev/zero | tail | sleep 60")
     far = DockerRuntime(proxy.url, root=docker_bench.root, clock=SystemClock())
     await far.connect()
     try:
         async with asyncio.timeout(120):
             while True:
-                (near,) = await docker_bench.runtime.stats()
-                (reported,) = await far.stats()
+                near = (await docker_bench.runtime.stats([app]))[app]
+                reported = (await far.stats([app]))[app]
                 if near.memory > 25_000_000 and abs(near.memory - reported.memory) < 2_000_000:
                     break
                 await asyncio.sleep(0.05)
         assert reported.cpu >= near.cpu
-        (here,), (there,) = (
-            await docker_bench.runtime.sandbox_stats(),
-            await far.sandbox_stats(),
-        )
+        here = (await docker_bench.runtime.sandbox_stats([sandbox]))[sandbox]
+        there = (await far.sandbox_stats([sandbox]))[sandbox]
         assert here.interfaces is not None
         assert there.interfaces is not None
         assert [one.name for one in here.interfaces] == [one.name for one in there.interfaces]
@@ -185,5 +183,5 @@ async def test_at_most_four_containers_start_at_once(docker_bench: Bench) -> Non
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(number)) for number in range(8)]
-    running = {stats.id for stats in await docker_bench.runtime.stats()}
-    assert running == {task.result() for task in tasks}
+    started = {task.result() for task in tasks}
+    assert (await docker_bench.runtime.stats(started)).keys() == started

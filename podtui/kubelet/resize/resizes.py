@@ -351,7 +351,7 @@ class ResizeActuator:
         """Apply the updates. Return the error message, empty on success; ``pod`` has the allocated
         resources. Updates before a failure stay applied. Raises `EngineUnavailable`."""
         try:
-            problem = await self._memory_problem(pod, updates)
+            problem = await self._memory_problem(pod, updates, context)
             if problem:
                 return problem
             for update in updates:
@@ -363,17 +363,19 @@ class ResizeActuator:
         self._allocations.actuate_pod(pod)
         return ""
 
-    async def _memory_problem(self, pod: Pod, updates: Sequence[ContainerUpdate]) -> str:
+    async def _memory_problem(
+        self, pod: Pod, updates: Sequence[ContainerUpdate], context: StartContext
+    ) -> str:
         held = self._with_applied(pod)
         # Below what it uses, the kernel would kill the container. The usage is asked for only then,
         # because that is expensive.
         if not lowers_memory(pod, held, updates):
             return ""
-        stats = await self._runtime.stats()
+        stats = await self._runtime.stats(context.container_ids.values())
         usage = {
-            container.name: container.memory
-            for container in stats
-            if container.pod_uid == pod.metadata.uid
+            name: stats[identity].memory
+            for name, identity in context.container_ids.items()
+            if identity in stats
         }
         return memory_problem(pod, held, updates, usage)
 

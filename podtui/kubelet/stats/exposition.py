@@ -18,8 +18,9 @@ from podtui.api.v1 import Pod
 from podtui.kubelet.kubelet_metrics import KUBELET
 from podtui.kubelet.pods.pod_workers import WorkingPod
 from podtui.kubelet.prober.state import ProbeTotal
-from podtui.kubelet.types import ObservedContainer, ObservedPod
-from podtui.runtime.protocol import ContainerStats, SandboxState, SandboxStats
+from podtui.kubelet.stats.samples import MetricSamples
+from podtui.kubelet.types import ObservedPod
+from podtui.runtime.protocol import SandboxState
 
 _NANO: Final = 1e9
 _CONTAINER: Final = ("container", "pod", "namespace")
@@ -165,40 +166,6 @@ def probe_metrics(totals: Iterable[ProbeTotal]) -> bytes:
     return encoded([family])
 
 
-class MetricSamples:
-    """The samples of one scan: containers and networks with the pods that they belong to.
-
-    ``node_cpu`` is in seconds since boot, ``node_memory`` in bytes, both of ``node_time``; None if
-    unknown.
-    """
-
-    def __init__(
-        self,
-        *,
-        stats: Iterable[ContainerStats],
-        networks: Iterable[SandboxStats],
-        observed: Iterable[ObservedPod],
-        node_cpu: float | None = None,
-        node_memory: int | None = None,
-        node_time: float | None = None,
-        failed: bool = False,
-    ) -> None:
-        pods = {pod.uid: pod for pod in observed}
-        self.networks = [
-            (network, pods[network.pod_uid]) for network in networks if network.pod_uid in pods
-        ]
-        self.containers: list[tuple[ContainerStats, ObservedPod, ObservedContainer]] = []
-        for sample in stats:
-            pod = pods.get(sample.pod_uid)
-            matching = [c for c in pod.containers if c.id == sample.id] if pod is not None else []
-            if pod is not None and matching:
-                self.containers.append((sample, pod, matching[0]))
-        self.node_cpu = node_cpu
-        self.node_memory = node_memory
-        self.node_time = node_time
-        self.failed = failed
-
-
 def resource_metrics(measured: MetricSamples) -> bytes:
     """Return ``/metrics/resource``."""
     cpu = CounterMetricFamily(
@@ -212,8 +179,9 @@ def resource_metrics(measured: MetricSamples) -> bytes:
     )
     of_pods: dict[tuple[str, str], list[float]] = {}
     times: dict[tuple[str, str], float] = {}
-    for stats, pod, container in measured.containers:
-        labels = (stats.name, pod.name, pod.namespace)
+    for sample in measured.containers:
+        stats, pod, container = sample.stats, sample.pod, sample.container
+        labels = (container.name, pod.name, pod.namespace)
         at = stats.timestamp.timestamp()
         cpu.add_metric(labels, stats.cpu / _NANO, timestamp=at)
         memory.add_metric(labels, stats.memory, timestamp=at)
@@ -272,8 +240,10 @@ def cadvisor_metrics(measured: MetricSamples, *, cores: int, memory: int) -> byt
             "container_spec_memory_limit_bytes", "Memory limit", labels=_CADVISOR
         ),
     }
-    for stats, pod, container in measured.containers:
-        labels = (stats.name, stats.id, container.image, stats.id, pod.namespace, pod.name)
+    for sample in measured.containers:
+        stats, pod, container = sample.stats, sample.pod, sample.container
+        identity, image = container.id, container.image
+        labels = (container.name, identity, image, identity, pod.namespace, pod.name)
         values: dict[str, float | None] = {
             "cpu": stats.cpu / _NANO,
             "memory": stats.memory,
@@ -306,9 +276,9 @@ def _network_families(measured: MetricSamples) -> list[Metric]:
     families: list[Metric] = []
     for name, text, attribute in columns:
         family = CounterMetricFamily(name, text, labels=_NETWORK)
-        for stats, pod in measured.networks:
-            for interface in stats.interfaces or ():
-                labels = (interface.name, pod.namespace, pod.name)
+        for sample in measured.networks:
+            for interface in sample.stats.interfaces or ():
+                labels = (interface.name, sample.pod.namespace, sample.pod.name)
                 family.add_metric(labels, getattr(interface, attribute))
         families.append(family)
     return families

@@ -149,7 +149,7 @@ class Insights:
                 details,
                 usage=_usage(self._history, namespace, name, now - query.span, query.span),
                 network=_network(self._history, namespace, name, now - query.span, query.span),
-                unmeasured=self._unmeasured(self._pod(namespace, name).metadata.uid),
+                unmeasured=self._unmeasured(self._pod(namespace, name)),
             )
         return details
 
@@ -162,20 +162,22 @@ class Insights:
     def _reports(self, namespace: str, name: str) -> tuple[ProbeReport, ...]:
         return self._probes.reports(self._pod(namespace, name))
 
-    def _unmeasured(self, uid: str) -> dict[str, str]:
+    def _unmeasured(self, pod: Pod) -> dict[str, str]:
         """Return the reason for each kind of usage that is not measured."""
         reasons: dict[str, str] = {}
+        uid, sizes = pod.metadata.uid, self._metrics.sizes
         network = self._metrics.networks.get(uid)
-        if network is not None and network.interfaces is None:
-            reasons["network"] = OF_HOST if network.host_network else UNREPORTED_NETWORK
-        running = [stats for stats in self._metrics.stats if stats.pod_uid == uid]
-        if running and all(stats.read is None for stats in running):
+        if pod.spec.hostNetwork:
+            reasons["network"] = OF_HOST
+        elif network is not None and network.stats.interfaces is None:
+            reasons["network"] = UNREPORTED_NETWORK
+        running = [sample for sample in self._metrics.containers if sample.pod.uid == uid]
+        if running and all(sample.stats.read is None for sample in running):
             reasons["disk"] = UNREPORTED_DISK
-        sizes = self._metrics.sizes
         if (
             running
             and sizes.measured
-            and all(sizes.of(stats.id).layer is None for stats in running)
+            and all(sizes.of(sample.container.id).layer is None for sample in running)
         ):
             reasons["storage"] = UNREPORTED_STORAGE
         return reasons

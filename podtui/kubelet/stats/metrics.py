@@ -26,8 +26,14 @@ from podtui.errors import EngineError
 from podtui.kubelet.node.host import Disk, read_disk
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pod_cache import PodCache
-from podtui.kubelet.stats.exposition import MetricSamples
 from podtui.kubelet.stats.layer_sizes import LayerSizes
+from podtui.kubelet.stats.samples import (
+    ContainerSample,
+    MetricSamples,
+    NetworkSample,
+    sample_containers,
+    sample_networks,
+)
 from podtui.kubelet.stats.summary import PodSample, pod_summary
 from podtui.kubelet.stats.usage_history import (
     NOT_MEASURED,
@@ -36,6 +42,7 @@ from podtui.kubelet.stats.usage_history import (
     UsageHistory,
     UsageRecords,
 )
+from podtui.kubelet.types import ObservedPod
 from podtui.runtime.protocol import ContainerStats, Runtime, SandboxStats
 
 _NANO: Final = 1_000_000_000
@@ -84,9 +91,9 @@ class Metrics:
         self._pods: tuple[PodMetrics, ...] = ()
         self._pods_at: float | None = None
         self._networks_at: float | None = None
-        self.stats: tuple[ContainerStats, ...] = ()
+        self.containers: tuple[ContainerSample, ...] = ()
         """Container samples of the last scan."""
-        self.networks: dict[str, SandboxStats] = {}
+        self.networks: dict[str, NetworkSample] = {}
         """Network samples of the last scan by pod UID."""
         self._lock = asyncio.Lock()
 
@@ -98,35 +105,39 @@ class Metrics:
             now = self._clock.monotonic()
             if self._pods_at is None or now - self._pods_at >= CACHED_FOR:
                 window = CACHED_FOR if self._pods_at is None else now - self._pods_at
-                stats = await self._runtime.stats()
+                containers = await sample_containers(self._runtime, self._cache)
                 networks = await self._sample_networks(now)
-                self.stats = stats
-                self._pods = await self._take(stats, networks, window)
+                self.containers = containers
+                self._pods = await self._take(containers, networks, window)
                 self._pods_at = now
                 await self._write()
             return self._pods
 
-    async def _sample_networks(self, now: float) -> tuple[SandboxStats, ...]:
+    async def _sample_networks(self, now: float) -> tuple[NetworkSample, ...]:
         """Sample the networks, or return an empty tuple until the next sample is due. Network usage
         is sampled only as often as the history stores it."""
         if self._networks_at is not None and now - self._networks_at < SPACING - _SLACK:
             return ()
-        samples = await self._runtime.sandbox_stats()
+        samples = await sample_networks(self._runtime, self._cache)
         self._networks_at = now
-        self.networks = {sample.pod_uid: sample for sample in samples}
+        self.networks = {sample.pod.uid: sample for sample in samples}
         return samples
 
     async def _take(
-        self, stats: Sequence[ContainerStats], networks: Sequence[SandboxStats], window: float
+        self,
+        containers: Sequence[ContainerSample],
+        networks: Sequence[NetworkSample],
+        window: float,
     ) -> tuple[PodMetrics, ...]:
         """Process the samples in slices and yield to the event loop between them: a thousand pods
         would block it noticeably."""
         at = self._clock.now().timestamp()
-        by_pod: dict[str, list[ContainerMetrics]] = {}
+        by_pod: dict[str, tuple[ObservedPod, list[ContainerMetrics]]] = {}
         readings: dict[tuple[str, str], CounterReading] = {}
-        for part in slices(stats):
+        for part in slices(containers):
             for sample in part:
-                by_pod.setdefault(sample.pod_uid, []).append(self._container(sample, at, readings))
+                _, measured = by_pod.setdefault(sample.pod.uid, (sample.pod, []))
+                measured.append(self._container(sample, at, readings))
             await asyncio.sleep(0)
         if networks:
             for part in slices(networks):
@@ -135,45 +146,46 @@ class Metrics:
                 await asyncio.sleep(0)
         else:
             kept = {
-                (network.id, n) for network in self.networks.values() for n in ("received", "sent")
+                (network.sandbox_id, name)
+                for network in self.networks.values()
+                for name in ("received", "sent")
             }
             readings |= {key: self._readings[key] for key in kept & self._readings.keys()}
         self._readings = readings
         pods: list[PodMetrics] = []
-        for part in slices(tuple(by_pod.items())):
+        for part in slices(tuple(by_pod.values())):
             pods += self._pod_metrics(part, window)
             await asyncio.sleep(0)
         return tuple(pods)
 
     def _container(
-        self, stats: ContainerStats, at: float, readings: dict[tuple[str, str], CounterReading]
+        self, sample: ContainerSample, at: float, readings: dict[tuple[str, str], CounterReading]
     ) -> ContainerMetrics:
-        cores = self._cores(stats, readings)
-        read = self._rate(stats.id, "read", stats.read, stats, readings)
-        written = self._rate(stats.id, "written", stats.written, stats, readings)
-        storage = self.sizes.of(stats.id).total
-        observed = self._cache.get(stats.pod_uid)
-        if observed is not None:
-            key = (observed.namespace, observed.name, stats.name)
-            measured = (read, written, None if storage is None else float(storage))
-            values = [NOT_MEASURED if value is None else value for value in measured]
-            self.history.add(at, key, (cores * 1000, stats.memory, *values))
+        stats, container, pod = sample.stats, sample.container, sample.pod
+        cores = self._cores(sample, readings)
+        read = self._rate(container.id, "read", stats.read, stats, readings)
+        written = self._rate(container.id, "written", stats.written, stats, readings)
+        storage = self.sizes.of(container.id).total
+        measured = (read, written, None if storage is None else float(storage))
+        values = [NOT_MEASURED if value is None else value for value in measured]
+        key = (pod.namespace, pod.name, container.name)
+        self.history.add(at, key, (cores * 1000, stats.memory, *values))
         usage = {"cpu": _nano(cores), "memory": str(stats.memory)}
-        return ContainerMetrics(name=stats.name, usage=usage)
+        return ContainerMetrics(name=container.name, usage=usage)
 
     def _network(
-        self, stats: SandboxStats, at: float, readings: dict[tuple[str, str], CounterReading]
+        self, sample: NetworkSample, at: float, readings: dict[tuple[str, str], CounterReading]
     ) -> None:
-        observed = self._cache.get(stats.pod_uid)
-        if stats.interfaces is None or observed is None:
+        stats = sample.stats
+        if stats.interfaces is None:
             return
         sums = {
             "received": sum(interface.received for interface in stats.interfaces),
             "sent": sum(interface.sent for interface in stats.interfaces),
         }
-        rates = [self._rate(stats.id, n, v, stats, readings) for n, v in sums.items()]
+        rates = [self._rate(sample.sandbox_id, n, v, stats, readings) for n, v in sums.items()]
         values = [NOT_MEASURED if value is None else value for value in rates]
-        self.history.add(at, (observed.namespace, observed.name), values)
+        self.history.add(at, (sample.pod.namespace, sample.pod.name), values)
 
     def _rate(
         self,
@@ -189,30 +201,26 @@ class Metrics:
         return rate(self._readings.get((identity, name)), now)
 
     def _cores(
-        self, stats: ContainerStats, readings: dict[tuple[str, str], CounterReading]
+        self, sample: ContainerSample, readings: dict[tuple[str, str], CounterReading]
     ) -> float:
-        now = readings[stats.id, "cpu"] = CounterReading(stats.cpu, stats.timestamp)
-        before = self._readings.get((stats.id, "cpu"))
+        stats, key = sample.stats, (sample.container.id, "cpu")
+        now = readings[key] = CounterReading(stats.cpu, stats.timestamp)
+        before = self._readings.get(key)
         if before is None:
-            observed = self._cache.get(stats.pod_uid)
-            containers = () if observed is None else observed.containers
-            started = next((c.started_at for c in containers if c.id == stats.id), None)
-            before = CounterReading(0, started or stats.timestamp)
+            before = CounterReading(0, sample.container.started_at or stats.timestamp)
         return (rate(before, now) or 0.0) / _NANO
 
     def _pod_metrics(
-        self, pods: Iterable[tuple[str, list[ContainerMetrics]]], window: float
+        self, pods: Iterable[tuple[ObservedPod, list[ContainerMetrics]]], window: float
     ) -> Iterator[PodMetrics]:
         stamp = rfc3339(self._clock.now())
-        for uid, containers in pods:
-            observed = self._cache.get(uid)
-            if observed is not None:
-                yield PodMetrics(
-                    metadata=ObjectMeta(name=observed.name, namespace=observed.namespace),
-                    timestamp=stamp,
-                    window=f"{window:.3f}s",
-                    containers=tuple(sorted(containers, key=lambda c: c.name)),
-                )
+        for pod, containers in pods:
+            yield PodMetrics(
+                metadata=ObjectMeta(name=pod.name, namespace=pod.namespace),
+                timestamp=stamp,
+                window=f"{window:.3f}s",
+                containers=tuple(sorted(containers, key=lambda c: c.name)),
+            )
 
     async def summary(self) -> Summary:
         """Return all figures for ``/stats/summary``. Raises `EngineUnavailable`."""
@@ -223,20 +231,22 @@ class Metrics:
             }
             for pod in pods
         }
-        by_pod: dict[str, list[ContainerStats]] = {}
-        for stats in self.stats:
-            by_pod.setdefault(stats.pod_uid, []).append(stats)
+        by_pod: dict[str, list[ContainerSample]] = {}
+        for sample in self.containers:
+            by_pod.setdefault(sample.pod.uid, []).append(sample)
         summaries: list[PodSummary] = []
         for part in slices(tuple(by_pod.items())):
-            for uid, stats in part:
-                observed = self._cache.get(uid)
-                if observed is not None:
-                    pod_cores = cores.get((observed.namespace, observed.name), {})
-                    network = self.networks.get(uid)
-                    cores_of, size_of = pod_cores.get, self.sizes.of
-                    volumes = self.volumes_of(uid)
-                    sample = PodSample(observed, tuple(stats), network, volumes, cores_of, size_of)
-                    summaries.append(pod_summary(sample))
+            for uid, samples in part:
+                pod, network = samples[0].pod, self.networks.get(uid)
+                sample = PodSample(
+                    pod,
+                    samples,
+                    None if network is None else network.stats,
+                    self.volumes_of(uid),
+                    cores.get((pod.namespace, pod.name), {}).get,
+                    self.sizes.of,
+                )
+                summaries.append(pod_summary(sample))
             await asyncio.sleep(0)
         return Summary(node=self._node_summary(node), pods=tuple(summaries))
 
@@ -251,9 +261,8 @@ class Metrics:
         local = self._link.info is not None and self._link.info.local
         node = await asyncio.to_thread(read_node_usage) if local else None
         return MetricSamples(
-            stats=self.stats,
-            networks=self.networks.values(),
-            observed=self._cache,
+            containers=self.containers,
+            networks=tuple(self.networks.values()),
             node_cpu=None if node is None else node.cpu / _NANO,
             node_memory=None if node is None else node.memory,
             node_time=self._clock.now().timestamp(),
@@ -296,7 +305,8 @@ class Metrics:
             else:
                 await self._write()
             if busy and (here or self._requested_lately()):
-                await self.sizes.measure((stats.id for stats in self.stats), local=here)
+                running = (sample.container.id for sample in self.containers)
+                await self.sizes.measure(running, local=here)
         except EngineError as error:
             self._link.suspect(error)
 
@@ -318,7 +328,7 @@ class Metrics:
         if not info.local:
             pods = await self.pods()
             cores = sum(_from_nano(c.usage["cpu"]) for pod in pods for c in pod.containers)
-            memory = sum(stats.memory for stats in self.stats)
+            memory = sum(sample.stats.memory for sample in self.containers)
             return self._node_of(cores, memory, None, CACHED_FOR)
         figures = await self._node_reader.figures(info.root_dir)
         return self._node_of(figures.cores, figures.memory, figures.storage, figures.window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from podtui.api.summary import (
@@ -18,8 +18,9 @@ from podtui.api.summary import (
 )
 from podtui.api.times import rfc3339
 from podtui.kubelet.stats.layer_sizes import LayerSize
+from podtui.kubelet.stats.samples import ContainerSample
 from podtui.kubelet.types import ObservedPod
-from podtui.runtime.protocol import ContainerStats, SandboxStats
+from podtui.runtime.protocol import SandboxStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class PodSample:
     """The samples of one pod. ``cores_of`` returns the cores in use by container name, None if
     unknown; ``size_of`` returns a container's disk usage by its id."""
 
-    observed: ObservedPod
-    containers: tuple[ContainerStats, ...]
+    pod: ObservedPod
+    containers: Sequence[ContainerSample]
     network: SandboxStats | None
     volumes: tuple[VolumeSummary, ...]
     cores_of: Callable[[str], float | None]
@@ -37,41 +38,38 @@ class PodSample:
 
 def pod_summary(sample: PodSample) -> PodSummary:
     """Return the summary of a pod with at least one running container."""
-    observed = sample.observed
-    newest = max(sample.containers, key=lambda container: container.timestamp)
-    time = rfc3339(newest.timestamp)
+    pod, counters = sample.pod, [container.stats for container in sample.containers]
+    time = rfc3339(max(stats.timestamp for stats in counters))
     containers = tuple(
         _container(sample, container)
-        for container in sorted(sample.containers, key=lambda container: container.name)
+        for container in sorted(sample.containers, key=lambda sample: sample.container.name)
     )
-    sandbox = observed.sandboxes[0] if observed.sandboxes else None
+    sandbox = pod.sandboxes[0] if pod.sandboxes else None
     rates = [container.cpu.usageNanoCores for container in containers if container.cpu is not None]
     return PodSummary(
-        podRef=PodReference(name=observed.name, namespace=observed.namespace, uid=observed.uid),
+        podRef=PodReference(name=pod.name, namespace=pod.namespace, uid=pod.uid),
         startTime=None if sandbox is None else rfc3339(sandbox.created_at),
         containers=containers,
         cpu=CPUStats(
             time=time,
             usageNanoCores=_sum(rates),
-            usageCoreNanoSeconds=sum(container.cpu for container in sample.containers),
+            usageCoreNanoSeconds=sum(stats.cpu for stats in counters),
         ),
-        memory=MemoryStats(
-            time=time, workingSetBytes=sum(container.memory for container in sample.containers)
-        ),
+        memory=MemoryStats(time=time, workingSetBytes=sum(stats.memory for stats in counters)),
         network=_network(sample.network),
         volume=sample.volumes,
         ephemeralStorage=_storage(
-            time, [sample.size_of(container.id).total for container in sample.containers]
+            time, [sample.size_of(one.container.id).total for one in sample.containers]
         ),
     )
 
 
-def _container(sample: PodSample, stats: ContainerStats) -> ContainerSummary:
-    time = rfc3339(stats.timestamp)
-    size, cores = sample.size_of(stats.id), sample.cores_of(stats.name)
-    started = next((c.started_at for c in sample.observed.containers if c.id == stats.id), None)
+def _container(sample: PodSample, measured: ContainerSample) -> ContainerSummary:
+    stats, container = measured.stats, measured.container
+    time, started = rfc3339(stats.timestamp), container.started_at
+    size, cores = sample.size_of(container.id), sample.cores_of(container.name)
     return ContainerSummary(
-        name=stats.name,
+        name=container.name,
         startTime=None if started is None else rfc3339(started),
         cpu=CPUStats(
             time=time,

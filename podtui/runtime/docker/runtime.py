@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
@@ -308,11 +308,11 @@ class DockerRuntime:
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLines]:
         return self._logs.read(container_id, options)
 
-    async def stats(self) -> tuple[ContainerStats, ...]:
-        return await self._stats.containers()
+    async def stats(self, containers: Collection[str]) -> Mapping[str, ContainerStats]:
+        return await self._stats.containers(containers)
 
-    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
-        return await self._stats.sandboxes()
+    async def sandbox_stats(self, sandboxes: Collection[str]) -> Mapping[str, SandboxStats]:
+        return await self._stats.sandboxes(sandboxes)
 
     async def volume_size(self, sandbox_id: str, volume: str, limit: int) -> int:
         return await self._volumes.size(sandbox_id, volume, limit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -17,9 +17,8 @@ from typing import Any, Final, TypeVar, cast
 from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import without_group
-from podtui.runtime.docker.answers import Json, label_filter, labelled, mapping
-from podtui.runtime.docker.errors import Refused, engine_error, parsing, translate_errors
-from podtui.runtime.docker.identity import on_host_network
+from podtui.runtime.docker.answers import label_filter, labelled, mapping
+from podtui.runtime.docker.errors import Refused, engine_error, parsing
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.protocol import ContainerStats, EngineInfo, NetworkInterfaceUsage, SandboxStats
 
@@ -36,6 +35,7 @@ Disk = tuple[int, int]
 _CALL_SECONDS: Final = 30.0
 _SIZE_SECONDS: Final = 300.0
 _AT_ONCE: Final = 8
+_NO_TIME: Final = "0001-01-01T"
 T = TypeVar("T")
 
 
@@ -48,64 +48,48 @@ class Stats:
         self._clock = clock
         self._files: tuple[EngineInfo, KernelFiles] | None = None
 
-    async def containers(self) -> tuple[ContainerStats, ...]:
+    async def containers(self, ids: Collection[str]) -> Mapping[str, ContainerStats]:
         """Return no stats if the engine does not count usage. Raises `EngineError`, like all
         methods here."""
         link = self._connection.link
         if not link.able.usage:
-            return ()
-        running = await self._running(link, names.DOCKER_TYPE_CONTAINER)
+            return {}
         version = link.info.cgroup_version
-
         usages = await self._each(
-            link, running, KernelFiles.usage, lambda reported: from_answer(reported, version)
+            link, ids, KernelFiles.usage, lambda answer: from_answer(answer, version)
         )
         now = self._clock.now()
-        return tuple(
-            ContainerStats(
-                id=identity,
-                name=entry["Labels"].get(names.CONTAINER_NAME, ""),
-                pod_uid=entry["Labels"].get(names.POD_UID, ""),
+        return {
+            identity: ContainerStats(
                 timestamp=now,
                 cpu=usage.cpu,
                 memory=usage.memory,
                 read=None if usage.disk is None else usage.disk[0],
                 written=None if usage.disk is None else usage.disk[1],
             )
-            for identity, entry in running.items()
-            if (usage := usages.get(identity)) is not None
-        )
+            for identity, usage in usages.items()
+        }
 
-    async def sandboxes(self) -> tuple[SandboxStats, ...]:
+    async def sandboxes(self, ids: Collection[str]) -> Mapping[str, SandboxStats]:
         link = self._connection.link
-        running = await self._running(link, names.DOCKER_TYPE_SANDBOX)
-        of_host = {identity for identity, entry in running.items() if on_host_network(entry)}
-        of_pod = {identity: entry for identity, entry in running.items() if identity not in of_host}
-        interfaces = await self._each(link, of_pod, KernelFiles.interfaces, interfaces_of)
+        interfaces = await self._each(link, ids, KernelFiles.interfaces, interfaces_of)
         now = self._clock.now()
-        return tuple(
-            SandboxStats(
-                id=identity,
-                pod_uid=entry["Labels"].get(names.POD_UID, ""),
-                timestamp=now,
-                interfaces=interfaces.get(identity),
-                host_network=identity in of_host,
-            )
-            for identity, entry in running.items()
-        )
+        return {
+            identity: SandboxStats(timestamp=now, interfaces=reported)
+            for identity, reported in interfaces.items()
+        }
 
     async def layers(self) -> Mapping[str, int]:
         """Get all sizes in one call, because the engine walks through the containers' files."""
         link = self._connection.link
-        filters = _label_filters(self._root, names.DOCKER_TYPE_CONTAINER)
-        query = {"size": "true", "filters": filters}
+        wanted = {names.ROOT_LABEL: self._root, names.DOCKER_TYPE: names.DOCKER_TYPE_CONTAINER}
+        query = {"size": "true", "filters": json.dumps({"label": label_filter(wanted)})}
         try:
             reported = await link.wire.send(
                 "GET", "/containers/json", query=query, total=_SIZE_SECONDS
             )
         except Refused as error:
             raise engine_error(error) from error
-        wanted = _labels(self._root, names.DOCKER_TYPE_CONTAINER)
         # The engine omits the size, or reports -1, if its storage driver cannot measure it.
         with parsing("sizes"):
             sizes = {
@@ -114,39 +98,29 @@ class Stats:
             }
         return {identity: size for identity, size in sizes.items() if size >= 0}
 
-    async def _running(self, link: Link, kind: str) -> dict[str, Json]:
-        """Return running containers of a kind, by id."""
-        wanted = _labels(self._root, kind)
-        labels = label_filter(wanted)
-        with translate_errors():
-            entries = await link.calls.run(
-                lambda client: client.containers(filters={"label": labels})
-            )
-        with parsing("the list of containers"):
-            return {str(entry["Id"]): entry for entry in labelled(entries, wanted)}
-
     async def _each(
         self,
         link: Link,
-        wanted: Mapping[str, Json],
+        ids: Collection[str],
         read: Callable[[KernelFiles, str], T | None],
-        parse: Callable[[Mapping[str, Any]], T | None],
+        parse: Callable[[Mapping[str, Any]], T],
     ) -> dict[str, T]:
-        """Return results by id: from local files if available, else from the API."""
+        """Return the counters of those that run, by id: from local files if available, else from
+        the API."""
         results: dict[str, T] = {}
-        if link.info.local and wanted:
-            results = await asyncio.to_thread(self._read_all, link.info, tuple(wanted), read)
+        if link.info.local and ids:
+            results = await asyncio.to_thread(self._read_all, link.info, tuple(ids), read)
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def ask(identity: str) -> None:
             async with slots:
                 answer = await _query(link, identity)
-            if answer is not None and (reported := parse(answer)) is not None:
-                results[identity] = reported
+            if answer is not None:
+                results[identity] = parse(answer)
 
         with without_group():
             async with asyncio.TaskGroup() as group:
-                for identity in wanted:
+                for identity in ids:
                     if identity not in results:
                         group.create_task(ask(identity), name=f"stats {identity[:12]}")
         return results
@@ -164,7 +138,7 @@ class Stats:
 
 
 async def _query(link: Link, container_id: str) -> Mapping[str, Any] | None:
-    """Return None if the container has stopped meanwhile."""
+    """Return None if the container does not run."""
     path = f"/containers/{container_id}/stats"
     query = {"stream": "0", "one-shot": "1"}
     try:
@@ -173,15 +147,9 @@ async def _query(link: Link, container_id: str) -> Mapping[str, Any] | None:
         if error.status in (404, 409):
             return None
         raise engine_error(error) from error
-    return answer or None
-
-
-def _labels(root: str, kind: str) -> Mapping[str, str]:
-    return {names.ROOT_LABEL: root, names.DOCKER_TYPE: kind}
-
-
-def _label_filters(root: str, kind: str) -> str:
-    return json.dumps({"label": label_filter(_labels(root, kind))})
+    # Docker answers for a stopped container too, with zeros and without a time.
+    stopped = not answer or str(answer.get("read", "")).startswith(_NO_TIME)
+    return None if stopped else answer
 
 
 # --- counters of the API

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, Literal
 
@@ -494,25 +494,25 @@ class MemoryRuntime:
                 wait = min(wait, left + 1e-6)
             await _wait(cell, wait)
 
-    async def stats(self) -> tuple[ContainerStats, ...]:
+    async def stats(self, containers: Collection[str]) -> Mapping[str, ContainerStats]:
         await self._enter("stats")
-        now, mono = self._clock.now(), self._clock.monotonic()
-        return tuple(
-            container_stats(cell, now, mono - cell.started_mono)
+        now, mono, wanted = self._clock.now(), self._clock.monotonic(), frozenset(containers)
+        return {
+            identity: container_stats(cell, now, mono - cell.started_mono)
             for pod in self.engine.pods(self._root, None)
-            for cell in pod.containers.values()
-            if cell.running
-        )
+            for identity, cell in pod.containers.items()
+            if cell.running and identity in wanted
+        }
 
-    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
+    async def sandbox_stats(self, sandboxes: Collection[str]) -> Mapping[str, SandboxStats]:
         await self._enter("sandbox_stats")
-        now = self._clock.now()
-        return tuple(
-            sandbox_stats(sandbox, now)
+        now, wanted = self._clock.now(), frozenset(sandboxes)
+        return {
+            identity: sandbox_stats(sandbox, now)
             for pod in self.engine.pods(self._root, None)
-            for sandbox in pod.sandboxes.values()
-            if sandbox.ready
-        )
+            for identity, sandbox in pod.sandboxes.items()
+            if sandbox.ready and identity in wanted
+        }
 
     async def layer_sizes(self) -> Mapping[str, int]:
         await self._enter("layer_sizes")

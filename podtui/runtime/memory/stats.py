@@ -9,7 +9,6 @@ from typing import Final
 from podtui.runtime.memory.cells import ContainerCell, SandboxCell
 from podtui.runtime.protocol import (
     ContainerStats,
-    NamespaceMode,
     NetworkInterfaceUsage,
     SandboxStats,
 )
@@ -28,9 +27,6 @@ def container_stats(cell: ContainerCell, now: datetime, elapsed: float) -> Conta
     memory = min(ceiling * 3 // 4, 2 * MEBIBYTE + seed % (30 * MEBIBYTE))
     variation = (seed + int(elapsed)) % 64 * 4096
     return ContainerStats(
-        id=cell.record.id,
-        name=cell.record.name,
-        pod_uid=cell.record.pod_uid,
         timestamp=now,
         cpu=int(elapsed * rate),
         memory=max(4096, memory - variation),
@@ -41,7 +37,6 @@ def container_stats(cell: ContainerCell, now: datetime, elapsed: float) -> Conta
 
 def sandbox_stats(cell: SandboxCell, now: datetime) -> SandboxStats:
     """Some KiB each second, on one interface."""
-    of_host = cell.config.network is NamespaceMode.NODE
     seed = _seed(cell.record.id)
     elapsed = max(0.0, (now - cell.record.created_at).total_seconds())
     card = NetworkInterfaceUsage(
@@ -49,13 +44,7 @@ def sandbox_stats(cell: SandboxCell, now: datetime) -> SandboxStats:
         received=int(elapsed * (seed % (64 * _KIBIBYTE))),
         sent=int(elapsed * (seed % (16 * _KIBIBYTE))),
     )
-    return SandboxStats(
-        id=cell.record.id,
-        pod_uid=cell.record.uid,
-        timestamp=now,
-        interfaces=None if of_host else (card,),
-        host_network=of_host,
-    )
+    return SandboxStats(timestamp=now, interfaces=(card,))
 
 
 def layer_size(cell: ContainerCell, elapsed: float) -> int:

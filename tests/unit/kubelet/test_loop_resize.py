@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -253,14 +253,9 @@ async def test_memory_is_not_lowered_below_what_is_used() -> None:
         world.add(sized(memory="128Mi"))
         await world.until(world.runs(WEB))
 
-        async def stats() -> tuple[ContainerStats, ...]:
-            (record,) = world.running_containers(WEB)
-            now = world.clock.now()
-            return (
-                ContainerStats(
-                    id=record.id, name="c", pod_uid=WEB, timestamp=now, cpu=0, memory=60 * MI
-                ),
-            )
+        async def stats(containers: Collection[str]) -> Mapping[str, ContainerStats]:
+            counters = ContainerStats(timestamp=world.clock.now(), cpu=0, memory=60 * MI)
+            return dict.fromkeys(containers, counters)
 
         world.runtime.stats = stats  # type: ignore[method-assign]
         world.add(sized(memory="32Mi"))

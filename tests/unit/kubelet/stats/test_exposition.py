@@ -11,12 +11,12 @@ from podtui.api.cpus import CpuMap, CpuUser
 from podtui.kubelet.pods.pod_workers import WorkingPod
 from podtui.kubelet.prober.state import ProbeTotal
 from podtui.kubelet.stats.exposition import (
-    MetricSamples,
     cadvisor_metrics,
     kubelet_metrics,
     probe_metrics,
     resource_metrics,
 )
+from podtui.kubelet.stats.samples import ContainerSample, MetricSamples, NetworkSample
 from podtui.kubelet.types import ObservedContainer, ObservedPod, ObservedSandbox
 from podtui.runtime.protocol import (
     ContainerState,
@@ -55,19 +55,14 @@ OBSERVED = ObservedPod(
         ),
     ),
 )
-STATS = ContainerStats(
-    id="c1", name="main", pod_uid="u1", timestamp=AT, cpu=2_500_000_000, memory=4096, read=7
-)
+STATS = ContainerStats(timestamp=AT, cpu=2_500_000_000, memory=4096, read=7)
 NETWORK = SandboxStats(
-    id="s1",
-    pod_uid="u1",
     timestamp=AT,
     interfaces=(NetworkInterfaceUsage(name="eth0", received=10, sent=20),),
 )
 MEASURED = MetricSamples(
-    stats=[STATS, ContainerStats(id="x", name="x", pod_uid="gone", timestamp=AT, cpu=1, memory=1)],
-    networks=[NETWORK],
-    observed=[OBSERVED],
+    containers=[ContainerSample(OBSERVED, OBSERVED.containers[0], STATS)],
+    networks=[NetworkSample(OBSERVED, "s1", NETWORK)],
     node_cpu=100.5,
     node_memory=8192,
 )
@@ -138,7 +133,7 @@ def test_resource_metrics_have_containers_pods_and_the_node() -> None:
 
 
 def test_a_failed_scan_is_a_scrape_error() -> None:
-    failed = MetricSamples(stats=[], networks=[], observed=[], failed=True)
+    failed = MetricSamples(failed=True)
     assert samples(resource_metrics(failed)) == {("resource_scrape_error", ()): 1}
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
 from podtui.clock import SystemClock
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.stats.metrics import SLICE, Metrics
-from podtui.kubelet.types import ObservedContainer, ObservedPod
+from podtui.kubelet.types import ObservedContainer, ObservedPod, ObservedSandbox
 from podtui.runtime.memory import MemoryRuntime
 from podtui.runtime.protocol import (
     ContainerState,
     ContainerStats,
     NetworkInterfaceUsage,
+    SandboxState,
     SandboxStats,
 )
 
@@ -29,21 +31,16 @@ class Busy(MemoryRuntime):
         now = datetime.now(UTC)
         card = (NetworkInterfaceUsage(name="eth0", received=5, sent=6),)
         uids = [f"uid-{number}" for number in range(PODS)]
-        self.containers = tuple(
-            ContainerStats(
-                id=f"c-{uid}", name="c", pod_uid=uid, timestamp=now, cpu=5, memory=6, read=7,
-                written=8,
-            )
-            for uid in uids
-        )  # fmt: skip
-        self.sandboxes = tuple(
-            SandboxStats(id=f"s-{uid}", pod_uid=uid, timestamp=now, interfaces=card) for uid in uids
-        )
+        counters = ContainerStats(timestamp=now, cpu=5, memory=6, read=7, written=8)
+        self.containers = {f"c-{uid}": counters for uid in uids}
+        self.sandboxes = {f"s-{uid}": SandboxStats(timestamp=now, interfaces=card) for uid in uids}
 
-    async def stats(self) -> tuple[ContainerStats, ...]:
+    async def stats(self, containers: Collection[str]) -> Mapping[str, ContainerStats]:
+        assert self.containers.keys() == {*containers}
         return self.containers
 
-    async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
+    async def sandbox_stats(self, sandboxes: Collection[str]) -> Mapping[str, SandboxStats]:
+        assert self.sandboxes.keys() == {*sandboxes}
         return self.sandboxes
 
 
@@ -70,7 +67,12 @@ def world(clock: Steps) -> Metrics:
             id=f"c-{uid}", name="c", restart_count=0, sandbox_id=f"s-{uid}",
             state=ContainerState.RUNNING, created_at=now,
         )  # fmt: skip
-        observed = ObservedPod(uid=uid, name=uid, namespace="default", containers=(container,))
+        sandbox = ObservedSandbox(
+            id=f"s-{uid}", attempt=0, state=SandboxState.READY, created_at=now
+        )
+        observed = ObservedPod(
+            uid=uid, name=uid, namespace="default", sandboxes=(sandbox,), containers=(container,)
+        )
         cache.set(uid, observed, order)
     return Metrics(runtime, cache, None, clock, "n1")  # type: ignore[arg-type]
 
