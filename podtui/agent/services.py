@@ -12,6 +12,7 @@ from podtui.agent.api_for_pods import ApiForPods
 from podtui.agent.node_resolvers import NodeResolvers
 from podtui.agent.pod_dialing import EndpointDialer
 from podtui.agent.pod_networks import EngineNetworks, host_table
+from podtui.api.names import root_key
 from podtui.client.api_client import ApiClient
 from podtui.client.protocol import Follower
 from podtui.client.unix import UnixClient
@@ -26,7 +27,6 @@ from podtui.pki.certificates import (
     make_server_certificate,
     pem,
 )
-from podtui.runtime.docker.identity import root_key
 from podtui.runtime.protocol import Runtime
 from podtui.server.transport.pod_server import PodServers
 from podtui.services.dns_server import DnsServer

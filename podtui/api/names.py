@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 # Annotations on a static pod (kubelet.md §1.3).
@@ -72,6 +73,13 @@ POD_TERMINATION_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 # Ours: identifies the root directory of the agent that owns the container, so that two agents never
 # touch each other's containers.
 ROOT_LABEL: Final = "podtui.dev/root"
+
+
+def root_key(root: str) -> str:
+    """Return the value of the root label: a short hash of the directory path."""
+    return hashlib.sha256(root.encode()).hexdigest()[:12]
+
+
 # Ours, on sandboxes: the path of the agent's root directory.
 ROOT_DIR_LABEL: Final = "podtui.dev/root-dir"
 

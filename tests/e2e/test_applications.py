@@ -25,9 +25,9 @@ from docker_cli import docker
 from kubectl_agent import KubectlAgent, kubectl_agent
 from real_kubectl import kubectl
 
+from podtui.api.names import root_key
 from podtui.api.urls import published_ports
 from podtui.api.v1 import Service
-from podtui.runtime.docker.identity import root_key
 from soak.engine import Engine
 from soak.world import World
 

@@ -18,10 +18,9 @@ from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
 from podtui import __version__
 from podtui.agent.lock import is_held, read_agent
-from podtui.api.names import ROOT_LABEL
+from podtui.api.names import ROOT_LABEL, root_key
 from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.runtime.docker.identity import root_key
 
 COUNTER = (ROOT / "static_pods/counter.yaml").read_text()
 TOO_BIG = (ROOT / "static_pods/gallery/too-big.yaml").read_text()

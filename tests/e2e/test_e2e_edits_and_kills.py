@@ -19,7 +19,7 @@ from docker_cli import docker
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
 from podtui.agent.lock import is_held, read_agent
-from podtui.runtime.docker.identity import root_key
+from podtui.api.names import root_key
 from soak.engine import Engine
 
 MANIFEST = """\

@@ -18,10 +18,10 @@ import pytest
 from docker_cli import docker
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
-from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, LACKS, ROOT_LABEL
+from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, LACKS, ROOT_LABEL, root_key
 from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.runtime.docker.identity import instant, root_key
+from podtui.runtime.docker.identity import instant
 
 SAMPLES = ROOT / "static_pods"
 GALLERY = SAMPLES / "gallery"

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
-from podtui.api.names import ROOT_LABEL
-from podtui.runtime.docker.identity import root_key
+from podtui.api.names import ROOT_LABEL, root_key
 
 POD = """\
 apiVersion: v1

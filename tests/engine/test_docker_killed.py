@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from runtime_bench import Bench
 
-from podtui.runtime.docker.identity import root_key, volume_name
+from podtui.api.names import root_key
+from podtui.runtime.docker.identity import volume_name
 from podtui.runtime.docker.pause import PAUSE_IMAGE, SPARE_DIRECTORIES, SPARE_FILES
 from podtui.runtime.docker.sdk import CALL_SECONDS, Calls
 from podtui.runtime.docker.storage import TarEntry, tar_of

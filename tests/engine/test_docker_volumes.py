@@ -18,9 +18,10 @@ from leftovers import leftovers
 from projected_volume import projected
 from runtime_bench import IMAGE, Bench
 
+from podtui.api.names import root_key
 from podtui.errors import EngineError
 from podtui.runtime.docker.abilities import abilities
-from podtui.runtime.docker.identity import PLACES_LABEL, root_key
+from podtui.runtime.docker.identity import PLACES_LABEL
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
 from podtui.runtime.docker.storage import TarEntry, read_places, tar_of
 from podtui.runtime.protocol import HostPathKind, Mount, NfsShare, PodVolume

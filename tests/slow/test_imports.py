@@ -36,7 +36,8 @@ def test_light_commands_load_neither_screen_nor_engine(arguments: tuple[str, ...
         ("podtui.client.blocking", {"aiohttp", "asyncio", "msgspec", "textual", "docker"}),
         ("podtui.client.protocol", {"aiohttp", "textual", "docker", "yaml"}),
         ("podtui.client.unix", {"textual", "docker", "yaml", "podtui.store", "podtui.server"}),
-        ("podtui.agent.run", {"h2", "grpclib", "textual"}),
+        ("podtui.agent.run", {"docker", "h2", "grpclib", "textual"}),
+        ("podtui.agent.standalone", {"docker"}),
     ],
 )
 def test_a_module_loads_nothing_heavy(module: str, heavy: set[str]) -> None:

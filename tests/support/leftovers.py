@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtui.runtime.docker.identity import root_key
+from podtui.api.names import root_key
 
 
 def leftovers(raw: Any, root: str) -> list[str]:

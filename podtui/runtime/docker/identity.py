@@ -56,11 +56,6 @@ _INTERNAL: Final = frozenset(
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9.-]")
 
 
-def root_key(root: str) -> str:
-    """Return the value of the root label: a short hash of the directory path."""
-    return hashlib.sha256(root.encode()).hexdigest()[:12]
-
-
 def _fit(text: str) -> str:
     """Make text valid as part of an engine name; different texts stay different."""
     cleaned = _UNFIT.sub("-", text)

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
 from podtui.api import names
+from podtui.api.names import root_key
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.runtime.docker.answers import label_filter, labelled
@@ -22,7 +23,6 @@ from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import (
     foreign_sandboxes,
     other_containers,
-    root_key,
     snapshot,
 )
 from podtui.runtime.docker.image_users import ImageAccounts

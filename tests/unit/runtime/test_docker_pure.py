@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from docker_payloads import ABLE, container, payload_of, sandbox
 
+from podtui.api.names import root_key
 from podtui.errors import EngineNotFound
 from podtui.runtime.docker.abilities import ALL_CAPABILITIES, LOW_OOM_SCORE, Abilities, remedy
 from podtui.runtime.docker.identity import (
     container_labels,
     container_name,
     instant,
-    root_key,
     sandbox_labels,
     sandbox_name,
     snapshot,
