@@ -26,9 +26,9 @@ import docker.errors
 import psutil
 
 from podtui.api import names
+from podtui.api.names import root_key
 from podtui.client.blocking import get_json
 from podtui.errors import PodtuiError
-from podtui.runtime.docker.identity import root_key
 from soak.engine import IMAGE, Engine, wait_until
 
 NODE: Final = "soak"
