@@ -147,9 +147,14 @@ class VolumeManager:
             tokens=await self._tokens.of(pod),
         )
         plan = plan_volumes(pod, values, strict=self._strict)
+        known = state.ready_volumes
+        # Unchanged files stay the same objects: those that were written are kept as well.
         state.ready_volumes = {
-            name: volume for name, volume in state.ready_volumes.items() if name in plan.failures
-        } | {volume.name: volume for volume in plan.volumes}
+            name: volume for name, volume in known.items() if name in plan.failures
+        } | {
+            volume.name: known[volume.name] if known.get(volume.name) == volume else volume
+            for volume in plan.volumes
+        }
         tried = plan.failures.keys() | _names(plan.checks) | {volume.name for volume in plan.csi}
         for name in state.lacking - tried:
             self._succeeded(uid, state.lacking, name)
