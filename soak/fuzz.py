@@ -440,11 +440,14 @@ def _verbs(runtime: DockerRuntime, name: str) -> tuple[Callable[[], Any], ...]:
     return {
         "/version": (connect,),
         "/info": (connect,),
-        "/containers/json": (runtime.list, runtime.stats, runtime.sandbox_stats),
+        "/containers/json": (runtime.list, runtime.layer_sizes),
         "/containers/APP/json": (lambda: runtime.container_status("APP"), logs),
         "/containers/BOX/json": (lambda: runtime.sandbox_status("BOX"),),
-        "/containers/APP/stats": (runtime.stats,),
-        "/images/json": (runtime.list_images, runtime.layer_sizes),
+        "/containers/APP/stats": (
+            lambda: runtime.stats(["APP"]),
+            lambda: runtime.sandbox_stats(["APP"]),
+        ),
+        "/images/json": (runtime.list_images,),
         "/images/IMAGE/json": (lambda: runtime.image_status("busybox:1.36"), connect),
         "/volumes": (runtime.pod_data,),
     }[name]
