@@ -16,7 +16,7 @@ from benchmarks import engine
 from benchmarks.api import create, request
 from benchmarks.pods import app_starts, gone, pairs_of, podtui_start_and_remove
 from benchmarks.report import Row, row
-from benchmarks.scale import CHANGES, SETTINGS, cpu_seconds, wait_running
+from benchmarks.scale import CHANGES, SETTINGS, TURNS, cpu_seconds, wait_running
 
 APPS = "http://localhost/apis/apps/v1/namespaces/default/deployments"
 SERVICES = "http://localhost/api/v1/namespaces/default/services"
@@ -172,7 +172,7 @@ def _one_change(*, quick: bool) -> Row:
             create(agent, *(deployment(name, PODS_OF_DEPLOYMENT) for name in names), url=APPS)
             wait_running(agent, count + 1)
         time.sleep(20)
-        for turn in range(2 if quick else 7):
+        for turn in range(1 if quick else TURNS):
             idle = cpu_seconds(running.values(), lambda _, __: None)
             changed = cpu_seconds(
                 running.values(),
