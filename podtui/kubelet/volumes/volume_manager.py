@@ -147,12 +147,12 @@ class VolumeManager:
             tokens=await self._tokens.of(pod),
         )
         plan = plan_volumes(pod, values, strict=self._strict)
-        known = state.ready_volumes
+        volumes = state.ready_volumes
         # Unchanged files stay the same objects: those that were written are kept as well.
         state.ready_volumes = {
-            name: volume for name, volume in known.items() if name in plan.failures
+            name: volume for name, volume in volumes.items() if name in plan.failures
         } | {
-            volume.name: known[volume.name] if known.get(volume.name) == volume else volume
+            volume.name: volumes[volume.name] if volumes.get(volume.name) == volume else volume
             for volume in plan.volumes
         }
         tried = plan.failures.keys() | _names(plan.checks) | {volume.name for volume in plan.csi}

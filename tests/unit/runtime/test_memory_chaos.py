@@ -153,8 +153,8 @@ class Machine:
             if s.state is SandboxState.READY
         ]
         assert len(set(addresses)) == len(addresses)
-        known = [record.id for record in snapshot.containers]
-        assert (await self.runtime.stats(known)).keys() == running
+        ids = [record.id for record in snapshot.containers]
+        assert (await self.runtime.stats(ids)).keys() == running
 
 
 @examples(150)
