@@ -52,7 +52,7 @@ _READERS: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "application/yaml": yaml.safe_load,
 }
 _SERVER_ERRORS: Final = (
-    # Without a ServiceCIDR that is ready, because the fuzzer has deleted it.
+    # Without a ServiceCIDR that is ready, as after its deletion.
     "Internal error occurred: failed to allocate a serviceIP for Service ",
     "resourceVersion: Invalid value: ",
     "error trying to reach service: ",

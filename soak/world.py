@@ -26,7 +26,6 @@ import docker.errors
 import psutil
 
 from podtui.api import names
-from podtui.api.names import root_key
 from podtui.client.blocking import get_json
 from podtui.errors import PodtuiError
 from soak.engine import IMAGE, Engine, wait_until
@@ -145,7 +144,7 @@ class World:
 
     @property
     def label(self) -> str:
-        return f"{names.ROOT_LABEL}={root_key(str(self.root))}"
+        return f"{names.ROOT_LABEL}={names.root_key(str(self.root))}"
 
     def chance(self, part: str) -> random.Random:
         """Return a random generator for one part; the same seed gives the same decisions."""

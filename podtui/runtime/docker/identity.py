@@ -105,8 +105,8 @@ def sandbox_labels(config: SandboxConfig, root: str, places: Mapping[str, str]) 
 
 
 def on_host_network(entry: Mapping[str, Any]) -> bool:
-    """Return whether a sandbox, listed or inspected, shares the host's network."""
-    labels = labels_of(entry) or labels_of(mapping(entry, "Config"))
+    """Return whether an inspected sandbox shares the host's network."""
+    labels = labels_of(mapping(entry, "Config"))
     reported = mapping(entry, "HostConfig").get("NetworkMode")
     return "host" in (reported, labels.get(NETWORK_LABEL))
 
