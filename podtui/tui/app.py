@@ -312,7 +312,7 @@ class PodtuiApp(KeyQueue):
         stale = self._stale_line
         # Also the covered screens: they are up to date when the one above closes.
         for screen in self.screen_stack:
-            if not isinstance(screen, LiveScreen):
+            if not isinstance(screen, LiveScreen) or not screen.opened:
                 continue
             try:
                 screen.publish(changes, now)

@@ -108,7 +108,10 @@ class LiveScreen(Screen[None]):
             await self.run_action("app.menu")
 
     def publish(self, changes: Changes, now: float) -> None:
-        """Show changes; ``changes`` is empty if only the time advanced."""
+        """Show changes; ``changes`` is empty if only the time advanced.
+
+        The app calls this while the screen is `opened`.
+        """
 
 
 class FindingScreen(LiveScreen):

@@ -99,7 +99,7 @@ class ManifestScreen(ActingScreen, BackScreen):
             self.call_after_refresh(self.query_one(TextView).show_line, min(lines))
 
     def publish(self, changes: Changes, now: float) -> None:
-        if self._name_ not in changes.manifests or not self.opened:
+        if self._name_ not in changes.manifests:
             return
         manifest = self.session.model.manifests.get(self._name_)
         if manifest is None:

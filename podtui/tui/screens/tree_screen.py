@@ -217,8 +217,6 @@ class TreeScreen(ActingScreen, BackScreen):
     # --- drawing
 
     def publish(self, changes: Changes, now: float) -> None:
-        if not self.opened:
-            return
         if self.view.filter.timed:
             self.table.replace(self.view.all(now))
         else:

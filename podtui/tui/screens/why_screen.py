@@ -162,8 +162,7 @@ class WhyScreen(ActingScreen, BackScreen):
     # --- display
 
     def publish(self, changes: Changes, now: float) -> None:
-        if self.shown:
-            self._draw(now)
+        self._draw(now)
 
     def on_resize(self) -> None:
         self.call_after_refresh(lambda: self._draw(self.session.now()))

@@ -171,8 +171,6 @@ class NodeScreen(ActingScreen, BackScreen):
     # --- drawing
 
     def publish(self, changes: Changes, now: float) -> None:
-        if not self.opened:
-            return
         model = self.session.model
         for key in changes.pods:
             pod = model.pods.get(key)

@@ -196,8 +196,6 @@ class KindScreen(ObjectsScreen):
         self.show_narrowing()
 
     def publish(self, changes: Changes, now: float) -> None:
-        if not self.opened:
-            return
         if changes.pods - changes.measured:
             self._mark_stale()
         self.pane.table.tick(now)

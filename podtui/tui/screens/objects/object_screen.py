@@ -277,8 +277,6 @@ class ObjectScreen(ObjectsScreen, TabbedScreen):
     # --- display
 
     def publish(self, changes: Changes, now: float) -> None:
-        if not self.opened:
-            return
         if changes.pods or changes.events:
             self._update()
         else:

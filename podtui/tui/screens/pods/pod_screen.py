@@ -249,8 +249,7 @@ class PodScreen(ActingScreen, TabbedScreen):
         return self._last
 
     def publish(self, changes: Changes, now: float) -> None:
-        if self.opened:
-            self._draw(now)
+        self._draw(now)
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(lambda: self._draw(self.session.now()))
