@@ -57,6 +57,11 @@ class EngineUnavailable(EngineError):
     """Raised when the engine does not answer: no socket, no permission, connection lost."""
 
 
+class EngineTimeout(EngineUnavailable):
+    """Raised when the engine accepted a call and did not answer it in time. It may still answer
+    other calls."""
+
+
 class EngineNotFound(EngineError):
     """Raised when the engine does not know the container, sandbox, image or volume."""
 

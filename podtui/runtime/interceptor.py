@@ -60,6 +60,9 @@ class RuntimeInterceptor:
     async def ping(self) -> None:
         await self._call("ping", self._runtime.ping())
 
+    async def check(self) -> None:
+        await self._call("check", self._runtime.check())
+
     async def read_info(self) -> EngineInfo:
         return await self._call("read_info", self._runtime.read_info())
 

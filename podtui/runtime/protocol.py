@@ -624,6 +624,11 @@ class Runtime(Protocol):
         """Raises `EngineUnavailable` if the engine does not answer."""
         ...
 
+    async def check(self) -> None:
+        """Make a call that needs more of the engine than `ping`. Raises `EngineUnavailable` if the
+        engine does not answer it."""
+        ...
+
     async def read_info(self) -> EngineInfo:
         """Read what the engine reports again, because a reload of its configuration changes it. The
         machine's CPUs and memory stay those of the connection."""

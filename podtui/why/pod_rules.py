@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from podtui.api.events import first_seen, last_seen
 from podtui.api.health import Health, pod_health
 from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY, MIRROR_PROBLEM
 from podtui.api.places import Path
 from podtui.api.pods import is_finished
-from podtui.api.times import short_duration
+from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import NodeCondition
 from podtui.editing.source import Source
 from podtui.why.cases import (
@@ -49,6 +50,11 @@ def engine_advice(problem: str, reason: str = KUBELET_NOT_READY) -> str:
             "The engine's socket belongs to another user: join its group (sudo usermod -aG docker"
             " $USER, then log in again), or use your own engine (rootless Docker or Podman) with"
             " DOCKER_HOST or --engine."
+        )
+    if "no answer in time" in problem:
+        return (
+            "The engine accepts connections and does not answer. Read its log, and restart it if"
+            " this lasts."
         )
     return "Start the container engine; 'podtui doctor' lists the places that were tried."
 
@@ -117,6 +123,19 @@ def _terminating(facts: Facts) -> Match | None:
     finalizers = ", ".join(pod.metadata.finalizers)
     values["finalizers"] = f"Finalizers keep its record: {finalizers}." * bool(finalizers)
     return Match(values)
+
+
+def _stop_failed(facts: Facts) -> Match | None:
+    """Match a pod that was to stop and has not stopped, because the engine failed to stop it."""
+    failed = newest(pod_events(facts, "FailedKillPod"))
+    stopping = newest(pod_events(facts, "Killing"))
+    if failed is None or stopping is None or not is_terminating(facts.pod):
+        return None
+    if is_finished(facts.pod) or (epoch(last_seen(failed)) or 0) < (
+        epoch(first_seen(stopping)) or 0
+    ):
+        return None
+    return Match({"text": failed.message.removeprefix("error killing pod: ").strip()})
 
 
 def _held_by_finalizers(facts: Facts) -> Match | None:
@@ -302,6 +321,17 @@ TERMINATIONS: tuple[Rule[Facts], ...] = (
         events=("Killing",),
         kind=Kind.TERMINATION,
         docs=_DOCS + "concepts/overview/working-with-objects/finalizers/",
+    ),
+    Rule(
+        id="StopFailed",
+        match=_stop_failed,
+        title="It is terminating, but the last attempt to stop it failed: {text}",
+        brief="stop failed: {text}",
+        sentences=("The kubelet tries again. Its containers may still run.",),
+        advice="If the attempts go on failing, read the engine's log.",
+        events=("Killing", "FailedKillPod"),
+        kind=Kind.TERMINATION,
+        docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
     Rule(
         id="Terminating",

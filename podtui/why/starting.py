@@ -276,6 +276,6 @@ CREATING: Rule[Case] = Rule(
     id="Creating",
     match=_creating,
     title="The container {container} is being created.",
-    events=("Pulled", "Created", "Started"),
+    events=("Pulled", "Created", "Started", "FailedSync"),
     kind=Kind.WAIT,
 )

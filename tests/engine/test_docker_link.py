@@ -11,7 +11,7 @@ from engine_proxy import EngineProxy
 from runtime_bench import Bench, until
 
 from podtui.clock import SystemClock
-from podtui.errors import EngineNotFound, EngineUnavailable, ExecTimeout
+from podtui.errors import EngineNotFound, EngineTimeout, EngineUnavailable, ExecTimeout
 from podtui.runtime.docker import DockerRuntime
 from podtui.runtime.docker.pause import PAUSE_IMAGE
 from podtui.runtime.protocol import LogOptions
@@ -47,6 +47,24 @@ async def test_a_lost_engine_is_reported_and_reconnected(
     assert not info.local
     assert [c.id for c in (await runtime.list()).containers] == [app]
     assert (await runtime.exec(app, ("echo", "back"), timeout=120)).output == b"back\n"
+
+
+async def test_an_engine_that_answers_only_pings_and_lists_does_not_pass_the_check(
+    remote_bench: Bench, proxy: EngineProxy
+) -> None:
+    runtime = remote_bench.runtime
+    await runtime.check()
+    proxy.unanswered = (b"/info",)
+    await runtime.ping()
+    await runtime.list()
+    async with asyncio.timeout(120):
+        with pytest.raises(EngineTimeout, match="no answer in time"):
+            await runtime.check()
+        with pytest.raises(EngineUnavailable, match="no answer in time"):
+            await runtime.connect()
+    proxy.unanswered = ()
+    await runtime.connect()
+    await runtime.check()
 
 
 async def test_streams_and_calls_end_when_the_engine_stops(

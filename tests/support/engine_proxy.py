@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 
 class EngineProxy:
     """Listens on loopback and forwards to a unix socket, or a port of loopback, until `cut`;
-    `listen` starts again. ``accepted`` is the number of connections."""
+    `listen` starts again. ``accepted`` is the number of connections. Requests whose first line
+    contains a text of ``unanswered`` are dropped."""
 
     def __init__(self, target: str | int) -> None:
         self._target = target
         self.accepted = 0
+        self.unanswered: tuple[bytes, ...] = ()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._idle = asyncio.Event()
@@ -53,8 +56,12 @@ class EngineProxy:
             except OSError:
                 return
             async with self._kept(out), asyncio.TaskGroup() as group:
-                group.create_task(_copy(reader, out))
+                group.create_task(_copy(reader, out, self._is_answered))
                 group.create_task(_copy(inner, writer))
+
+    def _is_answered(self, piece: bytes) -> bool:
+        line = piece.partition(b"\r\n")[0]
+        return not any(text in line for text in self.unanswered)
 
     @contextlib.asynccontextmanager
     async def _kept(self, writer: asyncio.StreamWriter):
@@ -71,9 +78,14 @@ class EngineProxy:
                 self._idle.set()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    passes: Callable[[bytes], bool] = lambda _: True,
+) -> None:
     with contextlib.suppress(OSError):
         while piece := await reader.read(65536):
-            writer.write(piece)
-            await writer.drain()
+            if passes(piece):
+                writer.write(piece)
+                await writer.drain()
         writer.write_eof()

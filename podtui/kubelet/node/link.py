@@ -1,5 +1,8 @@
 """The connection to the engine: connect, detect a loss, reconnect (kubelet.md §3).
 
+While all is quiet, the engine is pinged. After a call has failed, a ping is not enough: an engine
+that waits for its own locks answers pings and lists, and nothing else.
+
 Without a connection, the sync loop and all workers wait on `EngineLink.wait_ready`; they consume
 and drop nothing.
 """
@@ -44,7 +47,7 @@ class EngineLink:
             await self._ready.wait()
 
     def suspect(self, error: Exception) -> None:
-        """Report a call that failed as if the engine were gone; triggers a ping at once."""
+        """Report a call that failed as if the engine were gone; triggers a check at once."""
         if self._ready.is_set():
             _LOG.debug("checking the engine because of: %s", error)
             self._suspect.set()
@@ -108,7 +111,7 @@ class EngineLink:
             self._mark_lost(await self._watch(), on_change)
 
     async def _watch(self) -> Exception:
-        """Ping the engine until it fails, and return the error."""
+        """Ping and check the engine until it fails, and return the error."""
         while True:
             try:
                 async with asyncio.timeout(self._config.ping_period):
@@ -117,10 +120,13 @@ class EngineLink:
                 quiet = self._clock.monotonic() - (self._last_ok or 0.0)
                 if quiet < self._config.ping_period:
                     continue
+            suspected = self._suspect.is_set()
             self._suspect.clear()
             try:
                 async with asyncio.timeout(self._config.runtime_down_after):
                     await self._runtime.ping()
+                    if suspected:
+                        await self._runtime.check()
             except (EngineError, TimeoutError) as error:
                 return error
             self.answered()

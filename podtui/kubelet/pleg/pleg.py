@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable
+from podtui.errors import EngineError, EngineTimeout, EngineUnavailable
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.kubelet_metrics import PLEG_LAST_SEEN, RELIST_INTERVAL, RELIST_SECONDS
 from podtui.kubelet.node.link import EngineLink
@@ -114,6 +114,7 @@ class Pleg:
         # The order is taken before the list: an observation is at least as new as its order. A list
         # that takes long therefore cannot overwrite what a later, quicker one has shown.
         order = self._cache.begin()
+        was_ready = self._link.ready
         snapshot = await self._runtime.list()
         boxes: dict[str, list[SandboxRecord]] = {}
         containers: dict[str, list[ContainerRecord]] = {}
@@ -126,6 +127,14 @@ class Pleg:
         for uid in boxes.keys() | containers.keys() | self._signatures.keys():
             try:
                 await self._apply(uid, order, boxes.get(uid, ()), containers.get(uid, ()))
+            except EngineTimeout as error:
+                # Perhaps only this pod's containers are blocked. If the engine is, the link is lost
+                # before the next timeout.
+                if was_ready and not self._link.ready:
+                    raise
+                self._link.suspect(error)
+                whole = False
+                _LOG.warning("pod %s cannot be inspected: %s", uid, error)
             except EngineUnavailable:
                 raise
             except EngineError as error:

@@ -21,7 +21,7 @@ from podtui.api.pods import full_name, pod_ref
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable, PodtuiError
+from podtui.errors import EngineError, EngineTimeout, EngineUnavailable, PodtuiError
 from podtui.kubelet.config import KubeletConfig
 from podtui.kubelet.containers.killer import ALIVE, MIN_GRACE_SECONDS, effective_grace
 from podtui.kubelet.kubelet_metrics import (
@@ -366,6 +366,9 @@ class PodWorkers:
                     delay = await self._step(worker)
             except EngineUnavailable as error:
                 self._engine.link.suspect(error)
+                if isinstance(error, EngineTimeout):
+                    stops = worker.state is WorkerState.TERMINATING
+                    self._reporter.no_answer(worker.pod, error, stops=stops)
                 _LOG.warning("pod %s: the engine is unavailable: %s", pod_ref(worker.pod), error)
                 delay = ENGINE_RETRY
             except PodtuiError as error:

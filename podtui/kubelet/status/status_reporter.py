@@ -79,6 +79,11 @@ class StatusReporter:
     def cannot_observe(self, pod: Pod, error: EngineError) -> None:
         self._records.events.pod(pod, WARNING, "FailedSync", f"error determining status: {error}")
 
+    def no_answer(self, pod: Pod, error: EngineError, *, stops: bool) -> None:
+        """Report that the engine left a call for the pod unanswered."""
+        reason, text = ("FailedKillPod", "killing") if stops else ("FailedSync", "syncing")
+        self._records.events.pod(pod, WARNING, reason, f"error {text} pod: {error}")
+
     def waiting_for_name(self, pod: Pod) -> None:
         """Publish a first status while another pod with this full name has to end."""
         if self._records.statuses.get(pod.metadata.uid) is None:

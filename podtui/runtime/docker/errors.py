@@ -7,8 +7,15 @@ from contextlib import contextmanager
 
 import aiohttp
 import docker.errors
+import requests
 
-from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
+from podtui.errors import (
+    EngineConflict,
+    EngineError,
+    EngineNotFound,
+    EngineTimeout,
+    EngineUnavailable,
+)
 
 _TAKEN = ("port is already allocated", "address already in use", "is already in use by")
 _WRONG_STATE = "container state improper"
@@ -50,7 +57,8 @@ def translate_errors() -> Generator[None]:
 
 @contextmanager
 def translate_transport_errors(endpoint: str) -> Generator[None]:
-    """Translate exceptions of the SDK and the HTTP client into `Refused` or `EngineUnavailable`.
+    """Translate exceptions of the SDK and the HTTP client into `Refused`, `EngineTimeout` or
+    `EngineUnavailable`.
 
     ``endpoint`` is the engine's address, for the message.
     """
@@ -58,8 +66,8 @@ def translate_transport_errors(endpoint: str) -> Generator[None]:
         yield
     except docker.errors.APIError as error:
         raise refusal(error) from error
-    except TimeoutError as error:
-        raise EngineUnavailable(f"{endpoint}: no answer in time") from error
+    except (TimeoutError, requests.ReadTimeout) as error:
+        raise EngineTimeout(f"{endpoint}: no answer in time") from error
     except (docker.errors.DockerException, aiohttp.ClientError, OSError) as error:
         raise EngineUnavailable(f"{endpoint}: {error}") from error
 

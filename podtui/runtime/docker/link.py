@@ -155,7 +155,7 @@ class Connection:
         """Connect, or keep a link that still answers. Raises `EngineUnavailable`."""
         async with self._lock:
             old = self._link
-            if old is not None and await _answers(old):
+            if old is not None and await _works(old):
                 await old.ensure_pause()
                 return old.info
             self._link = None
@@ -179,6 +179,10 @@ class Connection:
     async def ping(self) -> None:
         """Raises `EngineUnavailable`."""
         await _ping(self.link.wire)
+
+    async def check(self) -> None:
+        """Raises `EngineUnavailable`."""
+        await _check(self.link.wire)
 
     async def read_info(self) -> EngineInfo:
         """Read ``/info`` again. Docker reads its runtimes and live-restore again on SIGHUP, without
@@ -296,9 +300,17 @@ async def _ping(wire: Wire) -> None:
         raise EngineUnavailable(str(error)) from error
 
 
-async def _answers(link: Link) -> bool:
+async def _check(wire: Wire) -> None:
+    """Read ``/info``: an engine that waits for its own locks answers pings, but not this."""
     try:
-        await _ping(link.wire)
-    except EngineUnavailable:
+        await wire.send("GET", "/info", total=_CONNECT_SECONDS)
+    except Refused as error:
+        raise EngineUnavailable(str(error)) from error
+
+
+async def _works(link: Link) -> bool:
+    try:
+        await _check(link.wire)
+    except EngineError:
         return False
     return True

@@ -17,6 +17,8 @@ from podtui.runtime.docker.link import Connection, Link
 _MARGIN: Final = 60.0
 """Extra seconds beyond the grace period for the engine to kill and to take the network down."""
 _REMOVE_SECONDS: Final = 60.0
+_INSPECT_SECONDS: Final = 20.0
+"""Shorter than other calls: a blocked container must not keep the agent from connecting."""
 _LONGEST_GRACE: Final = 2**31 - 1
 """Engines compute with nanoseconds in 64 bits."""
 TURN_SECONDS: Final = 0.2
@@ -41,7 +43,7 @@ class Ownership:
         """Return the inspection. Raises `EngineNotFound`, also for containers that are not ours."""
         with translate_errors():
             inspection: dict[str, Any] = await self._connection.link.calls.run(
-                lambda client: client.inspect_container(container_id)
+                lambda client: client.inspect_container(container_id), timeout=_INSPECT_SECONDS
             )
         with parsing("an inspected container"):
             if labels_of(inspection["Config"]).get(names.ROOT_LABEL) != self._root:

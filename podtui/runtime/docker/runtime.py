@@ -127,6 +127,9 @@ class DockerRuntime:
     async def ping(self) -> None:
         await self._connection.ping()
 
+    async def check(self) -> None:
+        await self._connection.check()
+
     async def read_info(self) -> EngineInfo:
         return await self._connection.read_info()
 

@@ -135,6 +135,9 @@ class MemoryRuntime:
     async def ping(self) -> None:
         await self._enter("ping")
 
+    async def check(self) -> None:
+        await self._enter("check")
+
     async def read_info(self) -> EngineInfo:
         await self._enter("read info")
         return self.engine.info

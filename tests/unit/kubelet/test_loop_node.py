@@ -14,7 +14,7 @@ from fake_host import FakeHost
 from kubelet_world import PRESENT, World, container, pod, with_env
 
 from podtui.api.v1 import ContainerPort, Pod, ResourceRequirements
-from podtui.errors import EngineUnavailable, LogError, SessionError
+from podtui.errors import EngineTimeout, EngineUnavailable, LogError, SessionError
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.identity import from_record
 from podtui.runtime.memory import Behaviour
@@ -362,6 +362,44 @@ async def test_a_removal_survives_an_outage() -> None:
         world.remove(UID)
         await world.until(world.gone(UID), 10.0)
         assert await world.record() is None
+
+
+async def test_calls_of_one_pod_that_the_engine_leaves_unanswered() -> None:
+    """Only the events of the pod show it: the engine answers all other calls."""
+    silent = EngineTimeout("unix:///x: no answer in time")
+    world = World()
+    async with world.running():
+        world.engine.faults.fail("create_container", silent)
+        world.add(pod())
+        await world.until(world.runs(UID))
+        world.engine.faults.fail("stop_container", silent)
+        world.remove(UID)
+        await world.until(world.gone(UID), 30.0)
+        events = await world.events("web-n1", "FailedSync", "FailedKillPod")
+        assert [(e.type, e.reason, e.message) for e in events] == [
+            ("Warning", "FailedSync", f"error syncing pod: {silent}"),
+            ("Warning", "FailedKillPod", f"error killing pod: {silent}"),
+        ]
+        assert (await ready(world))[0] == "True"
+
+
+async def test_an_engine_that_only_answers_lists_is_not_ready() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        for verb in ("connect", "read info", "check", "container_status", "stop_container"):
+            world.engine.faults.fail(
+                verb, EngineTimeout("unix:///x: no answer in time"), times=None
+            )
+        world.remove(UID)
+        await world.sleep(60.0)
+        status, message = await ready(world)
+        assert status == "False"
+        assert "container runtime not ready: unix:///x: no answer in time" in message
+        world.engine.faults.clear()
+        await world.until(world.gone(UID), 60.0)
+        assert (await ready(world))[0] == "True"
 
 
 async def test_a_kubelet_waits_for_its_engine() -> None:

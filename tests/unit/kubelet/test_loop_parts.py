@@ -16,7 +16,13 @@ from virtual_time import VirtualClock, settle, virtual
 from podtui.agent.home import home_ports
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
-from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
+from podtui.errors import (
+    EngineConflict,
+    EngineError,
+    EngineTimeout,
+    EngineUnavailable,
+    PodtuiError,
+)
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
@@ -27,7 +33,16 @@ from podtui.kubelet.ports import PodClient
 from podtui.kubelet.status.status_manager import SYNC_SECONDS, StatusManager
 from podtui.kubelet.tasks import gather_all
 from podtui.kubelet.types import ObservedContainer, ObservedPod
-from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
+from podtui.runtime.memory import MemoryRuntime
+from podtui.runtime.protocol import (
+    ContainerState,
+    Runtime,
+    RuntimeEvent,
+    RuntimeSnapshot,
+    SandboxRecord,
+    SandboxState,
+    SandboxStatus,
+)
 from podtui.store import open_store
 from podtui.store.protocol import WatchType
 from podtui.store.resources import Resource
@@ -365,6 +380,56 @@ async def test_a_failed_observation_of_a_pod_is_reported() -> None:
         assert {e.message for e in failed} <= {"error determining status: nonsense"}
         assert world.phase() == "Running"
         assert len(world.containers("uid-web-n1")) == 1
+
+
+class SilentRuntime(MemoryRuntime):
+    """Lists the pods ``a`` and ``b``, and leaves inspections of one of them unanswered."""
+
+    def __init__(self, clock: VirtualClock, silent: str) -> None:
+        super().__init__(clock=clock)
+        self.silent = silent
+
+    async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
+        return RuntimeSnapshot(sandboxes=(_record("a"), _record("b")), containers=())
+
+    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+        if sandbox_id == self.silent:
+            raise EngineTimeout("unix:///x: no answer in time")
+        return SandboxStatus(record=_record(sandbox_id), ips=("10.0.0.1",), host_network=False)
+
+
+def _record(name: str) -> SandboxRecord:
+    return SandboxRecord(
+        id=name, name=name, namespace="default", uid=name, attempt=0, state=SandboxState.READY,
+        created_at=NOW,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("silent", "other"), [("a", "b"), ("b", "a")])
+@virtual()
+async def test_a_relist_continues_after_a_pod_that_cannot_be_inspected(
+    silent: str, other: str
+) -> None:
+    clock, config = VirtualClock(), default_config()
+    runtime = SilentRuntime(clock, silent)
+    link = EngineLink(runtime, clock, config)
+    cache = PodCache()
+    pleg = Pleg(
+        runtime, cache, link, clock, config, on_change=lambda _: None, is_busy=lambda _: False
+    )
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(link.run(pleg.relist, lambda: None))
+        await asyncio.sleep(1)
+        assert link.ready
+        assert cache.get(other) is not None
+        assert cache.get(silent) is None
+        await pleg.relist()
+        await asyncio.sleep(10)
+        assert runtime.faults.calls["check"] == 1
+        runtime.silent = ""
+        await pleg.relist()
+        assert cache.get(silent) is not None
+        task.cancel()
 
 
 # --- reads of ended containers

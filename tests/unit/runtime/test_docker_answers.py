@@ -13,7 +13,13 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
+from podtui.errors import (
+    EngineConflict,
+    EngineError,
+    EngineNotFound,
+    EngineTimeout,
+    EngineUnavailable,
+)
 from podtui.runtime.docker.errors import Refused, engine_error, translate_transport_errors
 from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
 from podtui.runtime.docker.link import in_thread
@@ -324,12 +330,18 @@ def test_errors_are_translated_once() -> None:
     with pytest.raises(Refused) as refused, translate_transport_errors("unix:///x"):
         raise docker.errors.APIError("no", answer, explanation="name taken")
     assert (refused.value.status, refused.value.text) == (409, "name taken")
-    for lost in (requests.ConnectionError("gone"), ConnectionResetError(), TimeoutError()):
+    for lost, kind in (
+        (requests.ConnectionError("gone"), EngineUnavailable),
+        (ConnectionResetError(), EngineUnavailable),
+        (requests.ReadTimeout("Read timed out."), EngineTimeout),
+        (TimeoutError(), EngineTimeout),
+    ):
         with (
-            pytest.raises(EngineUnavailable, match="unix:///x"),
+            pytest.raises(EngineUnavailable, match="unix:///x") as raised,
             translate_transport_errors("unix:///x"),
         ):
             raise lost
+        assert type(raised.value) is kind
     own = EngineNotFound("left alone")
     with pytest.raises(EngineNotFound) as same, translate_transport_errors("unix:///x"):
         raise own

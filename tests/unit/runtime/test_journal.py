@@ -50,10 +50,10 @@ def test_every_verb_is_a_method_of_the_runtime() -> None:
 
 def test_every_changing_call_is_recorded() -> None:
     reads = {
-        "connect", "close", "ping", "read_info", "sandbox_status", "container_status", "pod_data",
-        "read_volume", "volume_size", "host_path", "termination_message", "image_status",
-        "list_images", "dial", "pod_socket", "set_pod_rules", "pod_listener", "check_pod_table",
-        "forget_pod_flows", "logs", "stats", "sandbox_stats", "layer_sizes",
+        "connect", "close", "ping", "check", "read_info", "sandbox_status", "container_status",
+        "pod_data", "read_volume", "volume_size", "host_path", "termination_message",
+        "image_status", "list_images", "dial", "pod_socket", "set_pod_rules", "pod_listener",
+        "check_pod_table", "forget_pod_flows", "logs", "stats", "sandbox_stats", "layer_sizes",
         "events", "list", "list_foreign", "list_other_containers", "check_nfs",
     }  # fmt: skip
     every = {name for name in vars(Runtime) if not name.startswith("_")}

@@ -22,6 +22,7 @@ from podtui.api.v1 import (
     PodStatus,
     RuntimeClass,
 )
+from podtui.errors import EngineTimeout
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.images import simulated_image
 from podtui.why import Facts, Health, Kind, diagnose, diagnose_manifest
@@ -146,6 +147,24 @@ async def test_a_terminating_pod() -> None:
         diagnosis = await it.why()
         assert (diagnosis.cause, diagnosis.health) == ("Terminating", Health.TERMINATING)
         assert "waits for c to exit" in diagnosis.title
+
+
+async def test_a_pod_that_the_engine_does_not_stop() -> None:
+    silent = EngineTimeout("unix:///x: no answer in time")
+    async with diagnosed_pod(pod_text()) as it:
+        await it.until("Healthy")
+        it.world.engine.faults.fail("stop_container", silent, times=None)
+        it.world.remove(it.pod.metadata.uid)
+        await it.world.sleep(5.0)
+        diagnosis = await it.why()
+        assert diagnosis.cause == "StopFailed"
+        assert str(silent) in diagnosis.title
+        it.world.engine.faults.fail("check", silent, times=None)
+        it.world.engine.faults.fail("connect", silent, times=None)
+        await it.world.sleep(60.0)
+        diagnosis = await it.why()
+        assert diagnosis.cause == "EngineLost"
+        assert diagnosis.advice.startswith("The engine accepts connections and does not answer.")
 
 
 async def test_a_preempted_pod() -> None:
