@@ -132,7 +132,7 @@ NO_FIGURE_YET: Final = "the first measurement comes in ten seconds"
 
 def rate(count: int) -> str:
     """Format bytes per second: ``0B/s``, ``12KiB/s``, ``3.4MiB/s``."""
-    return f"{size(count)}B/s"
+    return f"{size(count).removesuffix('B')}B/s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,13 @@ def cores(milli: int) -> str:
 
 
 def size(count: int) -> str:
-    """Format bytes in two to four digits: ``512Mi``, ``3.8Gi``."""
+    """Format bytes in at most four digits: ``0``, ``771B``, ``512Mi``, ``3.8Gi``."""
+    if not count:
+        return "0"
     value = float(count)
-    for unit in ("", "Ki", "Mi", "Gi", "Ti"):
+    for unit in ("B", "Ki", "Mi", "Gi", "Ti"):
         if abs(value) < KI or unit == "Ti":
-            if value >= 100 or unit == "" or value == int(value):
+            if value >= 100 or value == int(value):
                 return f"{value:.0f}{unit}"
             return f"{value:.1f}{unit}"
         value /= KI

@@ -62,7 +62,7 @@ def test_any_text_is_parsed(text: str) -> None:
 @pytest.mark.parametrize(
     ("current", "total", "wanted"),
     [
-        (0, 512, "0/512"),
+        (0, 512, "0/512B"),
         (500, 29 * MIB, "0/29Mi"),
         (1_300_000_000, 4_080_218_931, "1.2/3.8Gi"),
         (3 * MIB // 2, 5 * MIB // 2, "1.5/2.5Mi"),

@@ -18,8 +18,9 @@ PLAIN = st.text("abc déf 漢字-", max_size=60)
 def test_amounts() -> None:
     assert [cores(n) for n in (0, 250, 1000, 3800, 1)] == ["0", "0.25", "1", "3.8", "0"]
     assert [mebibytes(n) for n in (0, 1, 3 << 20, 5 << 30)] == ["0Mi", "<1Mi", "3Mi", "5120Mi"]
-    assert [size(n) for n in (512, 1 << 20, 7680 << 20, 90 << 30)] == [
-        "512",
+    assert [size(n) for n in (0, 512, 1 << 20, 7680 << 20, 90 << 30)] == [
+        "0",
+        "512B",
         "1Mi",
         "7.5Gi",
         "90Gi",
