@@ -19,6 +19,7 @@ import docker.errors
 from docker.api.client import APIClient
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 from docker.tls import TLSConfig
+from docker.transport import UnixHTTPAdapter
 from requests.adapters import HTTPAdapter
 
 from podtui.errors import EngineUnavailable
@@ -136,7 +137,16 @@ def new_client(endpoint: Endpoint, version: str) -> DockerClient:
         # Proxy and netrc settings do not apply to a socket, and reading them takes a quarter of a
         # call's CPU time.
         client.trust_env = False
+        client.mount("http+docker://", _SocketAdapter(endpoint.socket_path))
     return cast(DockerClient, client)
+
+
+class _SocketAdapter(UnixHTTPAdapter):
+    """Keeps one connection for all calls. The SDK's own adapter opens one for each URL, and keeps
+    25 of them."""
+
+    def get_connection(self, url: bytes | str, proxies: Any = None) -> Any:
+        return super().get_connection("http+docker://localhost", proxies)
 
 
 class _TlsAdapter(HTTPAdapter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from aiohttp import web
 
 from podtui.clock import SystemClock
 from podtui.runtime.docker import DockerRuntime
+from podtui.runtime.docker.locate import Endpoint
+from podtui.runtime.docker.sdk import Calls
 
 VERSION = {"Version": "27.0", "ApiVersion": "1.46", "Os": "linux", "Arch": "amd64"}
 
@@ -20,6 +23,8 @@ class FakeEngine:
 
     def __init__(self, socket: Path) -> None:
         self.url = f"unix://{socket}"
+        self.transports: set[asyncio.Transport | None] = set()
+        """The connections that images were inspected over."""
         self.info: dict[str, Any] = {"NCPU": 4, "MemTotal": 8 << 30, "Runtimes": {"runc": {}}}
         app = web.Application()
         app.router.add_get("/_ping", self._ping)
@@ -39,7 +44,8 @@ class FakeEngine:
     async def _info(self, _: web.Request) -> web.Response:
         return web.json_response(self.info)
 
-    async def _image(self, _: web.Request) -> web.Response:
+    async def _image(self, request: web.Request) -> web.Response:
+        self.transports.add(request.transport)
         return web.json_response({"Id": "sha256:1"})
 
     async def _containers(self, _: web.Request) -> web.Response:
@@ -72,3 +78,12 @@ async def test_a_reload_of_the_engine_is_seen_without_a_new_connection(engine: F
         assert runtime.info == after
     finally:
         await runtime.close()
+
+
+async def test_calls_of_a_client_share_a_connection(engine: FakeEngine) -> None:
+    calls = Calls(Endpoint(url=engine.url, source="test"), "1.41")
+    try:
+        await calls.run(lambda client: [client.inspect_image(f"app:{n}") for n in range(5)])
+    finally:
+        await asyncio.to_thread(calls.close)
+    assert len(engine.transports) == 1
