@@ -12,7 +12,7 @@ from runtime_bench import Bench, until
 
 from podtui.clock import SystemClock
 from podtui.errors import EngineNotFound, EngineTimeout, EngineUnavailable, ExecTimeout
-from podtui.runtime.docker import DockerRuntime
+from podtui.runtime.docker import DockerRuntime, link
 from podtui.runtime.docker.pause import PAUSE_IMAGE
 from podtui.runtime.protocol import LogOptions
 
@@ -50,7 +50,7 @@ async def test_a_lost_engine_is_reported_and_reconnected(
 
 
 async def test_an_engine_that_answers_only_pings_and_lists_does_not_pass_the_check(
-    remote_bench: Bench, proxy: EngineProxy
+    remote_bench: Bench, proxy: EngineProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = remote_bench.runtime
     await runtime.check()
@@ -58,10 +58,12 @@ async def test_an_engine_that_answers_only_pings_and_lists_does_not_pass_the_che
     await runtime.ping()
     await runtime.list()
     async with asyncio.timeout(120):
-        with pytest.raises(EngineTimeout, match="no answer in time"):
-            await runtime.check()
-        with pytest.raises(EngineUnavailable, match="no answer in time"):
-            await runtime.connect()
+        with monkeypatch.context() as patch:
+            patch.setattr(link, "_CONNECT_SECONDS", 2.0)
+            with pytest.raises(EngineTimeout, match="no answer in time"):
+                await runtime.check()
+            with pytest.raises(EngineUnavailable, match="no answer in time"):
+                await runtime.connect()
     proxy.unanswered = ()
     await runtime.connect()
     await runtime.check()
