@@ -156,12 +156,16 @@ def without_consequences(
 def diagnostics(
     problems: Iterable[tuple[Problem, Document]], path: str, most: int | None = MAX_DIAGNOSTICS
 ) -> tuple[Diagnostic, ...]:
-    """Return each problem once, sorted by line and column, and how many are beyond ``most``."""
-    unique: dict[Diagnostic, None] = {}
+    """Return each problem once, sorted by line and column, and how many are beyond ``most``.
+
+    A wrong kind or apiVersion comes first in its document: the other problems depend on it.
+    """
+    places: dict[Diagnostic, tuple[int, int]] = {}
     for problem, document in problems:
         position = problem.position or document.position(problem.path, at_key=problem.at_key)
         line, column = position or (None, None)
-        unique[
+        first = problem.path in (("kind",), ("apiVersion",)) and document.position(())
+        places[
             Diagnostic(
                 severity=problem.severity,
                 path=path,
@@ -173,8 +177,8 @@ def diagnostics(
                 fix=problem.fix,
                 remove=tuple(map(field_text, problem.remove)),
             )
-        ] = None
-    ordered = sorted(unique, key=lambda d: (d.line or 0, d.column or 0))
+        ] = (first[0], 0) if first else (line or 0, column or 0)
+    ordered = sorted(places, key=places.__getitem__)
     if most is None or len(ordered) <= most:
         return tuple(ordered)
     # Errors go first: cutting them off must not make an invalid manifest look usable.
