@@ -24,6 +24,7 @@ STATIC: Final = Path(__file__).parent / "static"
 _KINDS: Final = {
     ".css": "text/css",
     ".html": "text/html",
+    ".js": "text/javascript",
     ".mjs": "text/javascript",
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",

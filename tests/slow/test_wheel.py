@@ -52,7 +52,7 @@ def test_wheel_carries_themes_samples_and_pause(tmp_path: Path) -> None:
     assert {"web.yaml", "counter.yaml", "pipeline.yaml", "gallery"} <= set(shown[1].split())
     assert "service.yaml" in shown[2].split()
     assert all(0 < int(size) < 4096 for size in shown[3].split())
-    page = {"index.html", "page.mjs", "xterm.mjs", "DejaVuSansMono.woff2"}
+    page = {"index.html", "load.js", "page.mjs", "xterm.mjs", "DejaVuSansMono.woff2"}
     assert page <= set(shown[4].split())
     version = subprocess.run(
         [home / "bin" / "podtui", "--version"], check=True, capture_output=True, text=True

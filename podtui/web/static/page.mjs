@@ -162,7 +162,10 @@ function paintMargin() {
 }
 
 async function start() {
-  await Promise.all([400, 700].map((weight) => document.fonts.load(`${weight} ${FONT_SIZE}px ${FONT}`)));
+  const fonts = [400, 700].map((weight) => document.fonts.load(`${weight} ${FONT_SIZE}px ${FONT}`));
+  for (const font of await Promise.allSettled(fonts)) {
+    if (font.reason) console.info("podtui: drawn in another font:", font.reason.message);
+  }
   terminal.loadAddon(fit);
   terminal.loadAddon(new Unicode11Addon());
   terminal.unicode.activeVersion = "11";

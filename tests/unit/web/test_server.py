@@ -236,7 +236,7 @@ async def test_no_response_is_cached(served: Served) -> None:
 
 async def test_all_files_of_the_page_exist(served: Served) -> None:
     page = await (await served.inside()).text()
-    for name in ("favicon.svg", "page.css", "page.mjs", "xterm.css"):
+    for name in ("favicon.svg", "load.js", "page.css", "page.mjs", "xterm.css"):
         assert f'"static/{name}"' in page
         assert (await served.inside(f"static/{name}")).status == 200
     for name in ("xterm.mjs", "addon-fit.mjs", "addon-unicode11.mjs", "addon-webgl.mjs"):
@@ -263,7 +263,7 @@ async def test_a_node_name_is_escaped() -> None:
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
     """Our files refer to no other host; third-party files are unmodified."""
-    for name in ("index.html", "page.css", "page.mjs"):
+    for name in ("index.html", "load.js", "page.css", "page.mjs"):
         text = page_files()[name][0].decode()
         assert not re.search(r"\w+:[\\/]*//|[\"'(]//", text), name
     lines = (STATIC / "vendor" / "SHA256SUMS").read_text().splitlines()
