@@ -128,8 +128,8 @@ class Pleg:
             try:
                 await self._apply(uid, order, boxes.get(uid, ()), containers.get(uid, ()))
             except EngineTimeout as error:
-                # Perhaps only this pod's containers are blocked. If the engine is, the link is lost
-                # before the next timeout.
+                # Perhaps only this pod's containers are blocked. If the engine is, the link's check
+                # fails meanwhile.
                 if was_ready and not self._link.ready:
                     raise
                 self._link.suspect(error)
