@@ -42,7 +42,13 @@ _PATIENCE: Final = 20.0
 _STREAM_SECONDS: Final = 0.02
 """Seconds for which a watch is read before its client disconnects."""
 _CORE: Final = "http://podtui/api/v1"
-_DELETED: Final = ("pods", "configmaps", "secrets", "leases", "events", "serviceaccounts")
+_DELETED: Final = (
+    "pods", "configmaps", "secrets", "leases", "events", "serviceaccounts", "ingresses",
+)  # fmt: skip
+_GROUPS: Final = {
+    "ingresses": "apis/networking.k8s.io/v1",
+    "leases": "apis/coordination.k8s.io/v1",
+}
 _KEPT: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 _SECRET: Final = {"metadata": {"name": "canary"}, "stringData": {"k": SECRET}}
 _FINALIZERS: Final = {"finalizers": ["kubernetes"]}
@@ -344,8 +350,11 @@ async def _until(holds: Callable[[], bool | Awaitable[bool]], problem: str) -> N
 
 
 async def _list(it: World, plural: str) -> list[dict[str, Any]]:
-    group = "apis/coordination.k8s.io/v1" if plural == "leases" else "api/v1"
-    return (await it.ask("GET", f"http://podtui/{group}/{plural}"))["items"]
+    return (await it.ask("GET", f"http://podtui/{_group(plural)}/{plural}"))["items"]
+
+
+def _group(plural: str) -> str:
+    return _GROUPS.get(plural, "api/v1")
 
 
 async def _check_secrets(it: World) -> None:
@@ -388,9 +397,8 @@ async def _remove_all(it: World) -> None:
                 meta = item["metadata"]
                 if not _is_made(plural, meta):
                     continue
-                group = "apis/coordination.k8s.io/v1" if plural == "leases" else "api/v1"
                 place = f"namespaces/{meta['namespace']}/" if "namespace" in meta else ""
-                url = f"http://podtui/{group}/{place}{plural}/{meta['name']}"
+                url = f"http://podtui/{_group(plural)}/{place}{plural}/{meta['name']}"
                 if meta.get("finalizers"):
                     await it.unfinalize(url)
                 if set(item.get("spec", {}).get("finalizers", ())) - {"kubernetes"}:

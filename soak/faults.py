@@ -33,6 +33,8 @@ from soak.world import Usage, World
 ALL_PODS: Final = Excuse(pods=None)
 NOT_READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 25.0
+IDLE_SECONDS: Final = 20.0
+"""The agent keeps an idle connection to the engine for 15 seconds."""
 FILES_PER_AGENT: Final = 40
 """Of so many damaged files, an agent starts with one; the others are only opened."""
 
@@ -374,6 +376,7 @@ def waves(world: World, chance: random.Random, count: int) -> Steps:
         for number in range(size):
             world.delete(f"w{number}")
         yield Step(1)
+        time.sleep(IDLE_SECONDS)
         kept.append(world.usage())
     if len(kept) > 3:
         _flat(kept[2], kept[-1])
