@@ -141,15 +141,17 @@ async def test_a_disconnecting_client_ends_its_command(
     async with session_world(docker(engine_url), tmp_path / "s.sock") as world:
         ids = await world.put(c="sleep 300")
         query = ExecQuery(command=("sleep", "4321"))
-        async with connect().exec(NS, "web", query):
-            pass
+
+        async def runs() -> bool:
+            found = await world.bench.runtime.exec(ids["c"], ["ps"], timeout=120)
+            return b"4321" in found.output
 
         async def gone() -> bool:
-            found = await world.bench.runtime.exec(ids["c"], ["ps"], timeout=120)
-            return b"4321" not in found.output
+            return not await runs()
 
+        async with connect().exec(NS, "web", query):
+            await until(runs)
         await until(gone)
-        assert await gone()
 
 
 async def test_a_stopping_server_ends_sessions(simulated: SessionWorld, connect: Connect) -> None:
