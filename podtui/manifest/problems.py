@@ -164,7 +164,8 @@ def diagnostics(
     for problem, document in problems:
         position = problem.position or document.position(problem.path, at_key=problem.at_key)
         line, column = position or (None, None)
-        first = problem.path in (("kind",), ("apiVersion",)) and document.position(())
+        is_kind = problem.path in (("kind",), ("apiVersion",))
+        begin = document.position(()) if is_kind else None
         places[
             Diagnostic(
                 severity=problem.severity,
@@ -177,7 +178,7 @@ def diagnostics(
                 fix=problem.fix,
                 remove=tuple(map(field_text, problem.remove)),
             )
-        ] = (first[0], 0) if first else (line or 0, column or 0)
+        ] = (line or 0, column or 0) if begin is None else (begin[0], 0)
     ordered = sorted(places, key=places.__getitem__)
     if most is None or len(ordered) <= most:
         return tuple(ordered)

@@ -149,6 +149,9 @@ async def test_a_disconnecting_client_ends_its_command(
         async def gone() -> bool:
             return not await runs()
 
+        # Before the command has started, and while it runs.
+        async with connect().exec(NS, "web", query):
+            pass
         async with connect().exec(NS, "web", query):
             await until(runs)
         await until(gone)

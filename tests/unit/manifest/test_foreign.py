@@ -174,8 +174,8 @@ def test_a_misspelt_kind_beside_a_config_map_is_an_error() -> None:
 def test_a_misspelt_kind_is_the_first_error_of_its_document() -> None:
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
     text = f"{config}foo: 1\n---\napiVersion: v1\nkind: Pood\nmetadata: {{name: x}}\n"
-    found = [(d.line, d.field) for d in diagnostics(text)]
-    assert found == [(4, "foo"), (7, "kind"), (6, "spec")]
+    places = [(d.line, d.field) for d in diagnostics(text)]
+    assert places == [(4, "foo"), (7, "kind"), (6, "spec")]
 
 
 @given(st.text(alphabet="{}%<>=-[]#:\"' \nabkind.Values", max_size=200))
