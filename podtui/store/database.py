@@ -415,16 +415,22 @@ class Writer:
     """Writes changes in a thread. `submit` and `notify` may be called from any thread.
 
     If the file is damaged meanwhile, it is moved aside, and ``snapshot`` returns what to write to a
-    new one; it is called from the thread. Raises `podtui.errors.PodtuiError` if the file cannot be
-    opened.
+    new one. ``committed`` is called with the version up to which urgent changes were committed, or
+    could not be. Both are called from the thread. Raises `podtui.errors.PodtuiError` if the file
+    cannot be opened.
     """
 
     def __init__(
-        self, path: str, clock: Clock, snapshot: Callable[[], dict[Key, RecordRow]] = dict
+        self,
+        path: str,
+        clock: Clock,
+        snapshot: Callable[[], dict[Key, RecordRow]] = dict,
+        committed: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._path = path
         self._clock = clock
         self._snapshot = snapshot
+        self._committed = committed
         try:
             self._connection = connect(path)
             self._identity = _identity(path)
@@ -435,7 +441,10 @@ class Writer:
         self._wake = threading.Condition()
         self._pending: dict[Key, RecordRow] = {}
         self._version = 0
+        self._urgent = False
         self._callbacks: list[tuple[Key | None, Done]] = []
+        self._committing: list[tuple[Key | None, Done]] | None = None
+        """The callbacks of the batch that is being committed."""
         self._closing = False
         self._ended = False
         self._problem = ""
@@ -445,15 +454,16 @@ class Writer:
         """True if commits wait for the disk; None on a new connection."""
         self._thread.start()
 
-    def submit(self, key: Key, row: RecordRow) -> None:
-        """Queue the row for one of the next commits."""
+    def submit(self, key: Key, row: RecordRow, *, urgent: bool = False) -> None:
+        """Queue the row for one of the next commits: the very next one if it is urgent."""
         with self._wake:
             # Of several changes of a record only the last is written. It goes to the end, so that
             # rows are in the order of their versions.
             self._pending.pop(key, None)
             self._pending[key] = row
             self._version = row.resource_version
-            if len(self._pending) == 1:
+            self._urgent |= urgent
+            if urgent or len(self._pending) == 1:
                 self._wake.notify()
 
     def notify(self, callback: Done, key: Key | None = None) -> None:
@@ -462,6 +472,9 @@ class Writer:
         records do not count."""
         with self._wake:
             if not self._closing and not self._ended:
+                if self._committing is not None and not self._pending:
+                    self._committing.append((key, callback))
+                    return
                 self._callbacks.append((key, callback))
                 self._wake.notify()
                 return
@@ -498,12 +511,20 @@ class Writer:
         """Wait for work and commit once. Return False when the writer is done."""
         with self._wake:
             self._wake.wait_for(lambda: self._pending or self._callbacks or self._closing)
-            # Wait for more changes, to commit them together, unless a caller waits for the disk.
-            self._wake.wait_for(lambda: self._callbacks or self._closing, GATHER_SECONDS)
+            # Wait for more changes, to commit them together, unless someone waits for the disk.
+            self._wake.wait_for(
+                lambda: self._callbacks or self._urgent or self._closing, GATHER_SECONDS
+            )
             batch, self._pending = self._pending, {}
             callbacks, self._callbacks = self._callbacks, []
+            self._committing = callbacks
             closing, version = self._closing, self._version
+            urgent, self._urgent = self._urgent, False
         problem = self._commit(batch, version) if batch else ""
+        with self._wake:
+            self._committing = None
+        if urgent:
+            self._committed(version)
         for key, callback in callbacks:
             failed = self._failed if key is None else {}
             if key is not None and key in self._failed:

@@ -3,12 +3,15 @@
 All readers share one ring buffer: a reader is a position in it, not a queue. So memory is bounded
 for any number of readers, and a slow reader does not slow down the writer. A reader that the ring
 has overtaken gets `StoreGone`.
+
+Readers do not see a change that is held, nor the changes after it, until it is released.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 
 from podtui.errors import StoreGone
@@ -21,18 +24,30 @@ class History:
     def __init__(self, size: int, floor: int) -> None:
         self._ring: list[Change | None] = [None] * size
         self._next = 0
+        self._held: deque[tuple[int, int]] = deque()
+        """The positions and versions of the changes that are held."""
         self._floor = floor
         self._closed = False
         self._waiting: list[asyncio.Future[None]] = []
 
-    def append(self, change: Change) -> None:
+    def append(self, change: Change, *, held: bool = False) -> None:
         """Append the change and wake the readers; drops the oldest change if the ring is full."""
+        if held:
+            self._held.append((self._next, change.resource_version))
         slot = self._next % len(self._ring)
         dropped = self._ring[slot]
         if dropped is not None:
             self._floor = dropped.resource_version
         self._ring[slot] = change
         self._next += 1
+        if not self._held:
+            self._wake()
+
+    def release(self, version: int) -> None:
+        """Show the changes up to ``version``, and those after it up to the next one that is
+        held."""
+        while self._held and self._held[0][1] <= version:
+            self._held.popleft()
         self._wake()
 
     def close(self) -> None:
@@ -67,7 +82,7 @@ class History:
         while True:
             if self._next - position > len(self._ring):
                 raise StoreGone("the watch fell too far behind")
-            if position < self._next:
+            if position < (self._held[0][0] if self._held else self._next):
                 change = self._ring[position % len(self._ring)]
                 assert change is not None
                 position += 1

@@ -5,6 +5,10 @@ resourceVersions come from one counter. Each start sets it above both the last n
 and the clock's microseconds. So it never decreases, even if a crash lost the last 50 ms of changes
 or the file was lost, and a watch from before a restart is rejected instead of silently missing
 changes.
+
+A watch shows a change when it is on disk, as etcd does: what acts on it, such as the kubelet that
+stops a container, must not act on a change that a crash takes back. Shown at once is what only
+reports (`_is_report`), and every change while the file cannot be written.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from uuid import uuid4
 from msgspec import structs
 
 from podtui.api.objects import Object, T
+from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
-from podtui.api.v1 import ObjectMeta
+from podtui.api.v1 import ObjectMeta, Pod
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, NotFound, PodtuiError, StoreGone
 from podtui.store.database import Loaded, RecordRow, Writer, load
@@ -84,7 +89,10 @@ class Store:
     ) -> None:
         self.recovered = loaded.recovered
         self._clock = clock
-        self._writer = Writer(path, clock, self._rows) if path is not None else None
+        self._writer = (
+            Writer(path, clock, self._rows, self._from_writer) if path is not None else None
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._events_ttl = events_ttl
         self._events_limit = events_limit
         # The file may lack the last commits, and the clock may have been set back; neither may make
@@ -282,11 +290,24 @@ class Store:
     def _record(
         self, resource: Resource, key: tuple[str, str], change: Change, written: float
     ) -> None:
-        self._tables[resource].history.append(change)
+        held = self._writer is not None and not _is_report(resource, change)
+        self._tables[resource].history.append(change, held=held)
         if self._writer is not None:
+            if held and self._loop is None:
+                self._loop = asyncio.get_running_loop()
             kept = None if change.type is WatchType.DELETED else change.object
             row = RecordRow(kept, change.resource_version, written)
-            self._writer.submit((resource, *key), row)
+            self._writer.submit((resource, *key), row, urgent=held)
+
+    def _from_writer(self, version: int) -> None:
+        """Called from the writer's thread."""
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop has ended, so there is no reader
+            self._loop.call_soon_threadsafe(self._release, version)
+
+    def _release(self, version: int) -> None:
+        for table in self._tables.values():
+            table.history.release(version)
 
     def _age_events(self) -> None:
         now = self._clock.now().timestamp()
@@ -324,6 +345,27 @@ def open_store(
 
 def _key(item: Object) -> tuple[str, str]:
     return (item.metadata.namespace, item.metadata.name)
+
+
+def _is_report(resource: Resource, change: Change) -> bool:
+    """Return whether a change only reports what has happened already. If a crash takes it back, it
+    is reported again."""
+    pod, before = change.object, change.previous
+    if not isinstance(pod, Pod):
+        return not RESOURCES[resource].durable
+    if is_mirror(pod):
+        return True
+    if not isinstance(before, Pod):
+        return False
+    if change.type is WatchType.DELETED:
+        # The kubelet removes the record of a pod that has ended.
+        return before.metadata.deletionTimestamp is not None
+    meta = structs.replace(
+        pod.metadata,
+        resourceVersion=before.metadata.resourceVersion,
+        managedFields=before.metadata.managedFields,
+    )
+    return pod.spec == before.spec and meta == before.metadata
 
 
 async def _of_namespace(changes: AsyncIterator[Change], namespace: str) -> AsyncIterator[Change]:

@@ -90,8 +90,8 @@ class Retention:
     """The rules for keeping the objects of a resource.
 
     ``history`` is the number of changes kept for watches. Written ``durable`` records survive a
-    power failure; other written records survive the end of the process only. Changes of the last
-    50 ms may be unwritten.
+    power failure; other written records survive the end of the process only, and their changes of
+    the last 50 ms may be unwritten.
     """
 
     type: type[Object]
@@ -141,7 +141,8 @@ RESOURCES: Final[Mapping[Resource, Retention]] = {
     "csidrivers": Retention(type=CSIDriver),
     "csinodes": Retention(type=CSINode),
     "volumeattachments": Retention(type=VolumeAttachment),
-    "manifests": Retention(type=Manifest),
+    # Read from the folder again at each start.
+    "manifests": Retention(type=Manifest, durable=False),
     # Low, because each change contains the whole timeline.
     "timelines": Retention(type=Timeline, history=256, durable=False),
 }
