@@ -111,21 +111,21 @@ class DnsServer:
 
     async def run(self) -> None:
         """Serve the attached pods. Runs forever."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                self._forwarded = 0
-                for client in self._clients.values():
-                    client.forwarded = 0
-                    self._start(client)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._forwarded = 0
+            for client in self._clients.values():
+                client.forwarded = 0
+                self._start(client)
+            try:
                 await self._index.listed()
                 self._listed = True
                 await asyncio.Event().wait()
-        finally:
-            self._group = None
-            for client in self._clients.values():
-                self._stop_reading(client)
-                client.task = None
+            finally:
+                # A group that ends starts no tasks, but queries may still arrive.
+                self._group = None
+                for client in self._clients.values():
+                    self._stop_reading(client)
 
     async def attach(self, pod: AttachedPod, sockets: Sequence[socket.socket]) -> None:
         await self.detach(pod.sandbox_id)

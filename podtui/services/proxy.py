@@ -194,23 +194,24 @@ class Proxy:
         for service in self._index.services():
             self._changed.add((service.metadata.namespace, service.metadata.name))
         self._update_table()
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                group.create_task(self._remove_leftovers(), name="former rules of the host")
-                group.create_task(self._check_all(), name="checks of the rules")
-                for network in self._attached.values():
-                    network.worker = None
-                    network.wake.set()
-                    self._start(network)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._remove_leftovers(), name="former rules of the host")
+            group.create_task(self._check_all(), name="checks of the rules")
+            for network in self._attached.values():
+                network.worker = None
+                network.wake.set()
+                self._start(network)
+            try:
                 while True:
                     await self._wake.wait()
                     # Many objects may change at once, as in a rollout.
                     await self._clock.sleep(_GATHER_SECONDS)
                     self._wake.clear()
                     self._update_table()
-        finally:
-            self._group = None
+            finally:
+                # A group that ends starts no tasks, but pods may still be attached.
+                self._group = None
 
     async def _remove_leftovers(self) -> None:
         """Remove the table in the host's network of an agent that was killed. A host-network pod

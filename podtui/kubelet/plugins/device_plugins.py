@@ -67,11 +67,14 @@ class DevicePlugins:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                group.create_task(registry.run())
                 if listening is not None:
                     group.create_task(self._serve(listening))
+                try:
+                    await registry.run()
+                finally:
+                    # A group that ends starts no tasks.
+                    self._group = None
         finally:
-            self._group = None
             self._followers.clear()
             if listening is not None:
                 listening.close()

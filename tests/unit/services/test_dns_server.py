@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 
 import dns.flags
 import dns.message
@@ -419,6 +420,24 @@ async def test_pods_are_served_again_after_a_restart_of_the_server() -> None:
             await asyncio.sleep(0)
             assert addresses(await pod.ask(WEB)) == ["10.96.0.7"]
             run.cancel()
+
+
+async def test_a_query_that_arrives_while_the_server_ends_is_not_read() -> None:
+    problems: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: problems.append(str(context["message"])))
+    async with (
+        resolver(reply_with("192.0.2.1")) as (_, address),
+        name_server(world(), address) as server,
+    ):
+        pod = await served(server, "a")
+        async with asyncio.TaskGroup() as group:
+            run = group.create_task(server.run())
+            await pod.ask(WEB)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                run.cancel()
+                sock.sendto(_query("www.example.com", 1232), pod.udp)
+    assert problems == []
 
 
 # --- malformed packets

@@ -338,6 +338,27 @@ async def test_listeners_serve_a_pod_until_it_is_detached(world: World) -> None:
         assert len(world.networks.applied["box-a"]) == 1
 
 
+async def test_a_pod_whose_pass_is_cancelled_while_the_agent_stops_gets_no_worker(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> socket.socket:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(world.networks, "listen", never)
+    world.services.listeners.append(Listener())
+    world.listed()
+    async with asyncio.TaskGroup() as group:
+        run = group.create_task(world.proxy.run())
+        await asyncio.sleep(0.1)
+        attached = group.create_task(world.attach("a"))
+        await asyncio.sleep(0.1)
+        run.cancel()
+        attached.cancel()
+    assert run.cancelled()
+    assert attached.cancelled()
+
+
 async def test_the_host_has_rules_as_long_as_a_pod_uses_its_network(world: World) -> None:
     world.service()
     world.endpoints("10.0.0.1")

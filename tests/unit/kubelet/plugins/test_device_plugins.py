@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from device_plugin import RESOURCE, DevicePluginServer, device
+from dns_client import until
 from kubelet_world import World, container, pod
 from virtual_time import virtual
 
 from podtui.api.v1 import Container, Pod, ResourceRequirements
+from podtui.clock import SystemClock
+from podtui.kubelet.plugins.device_plugins import DevicePlugins
+from podtui.kubelet.plugins.plugin_calls import PluginConnection
 from podtui.kubelet.plugins.rpc import RpcError
 from podtui.kubelet.resource_managers.device_api import (
+    VERSION,
     AllocateResponse,
     CdiDevice,
     ContainerAllocateResponse,
@@ -23,6 +30,7 @@ from podtui.kubelet.resource_managers.device_api import (
     DevicePluginOptions,
     DeviceSpec,
 )
+from podtui.kubelet.resource_managers.device_manager import DeviceError, DeviceManager
 from podtui.runtime.protocol import DeviceMapping
 
 
@@ -405,6 +413,35 @@ async def test_the_registry_registers_plugins_by_their_sockets(directory: Path) 
             assert await amounts(world) == ("1", "1")
         await world.sleep(15)
         assert await amounts(world) == ("1", "0")
+
+
+async def test_a_plugin_that_registers_while_the_kubelet_stops_is_refused(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops, closed = asyncio.Event(), asyncio.Event()
+
+    class Plugin:
+        def close(self) -> None:
+            closed.set()
+
+    async def opened(_: str) -> Plugin:
+        await stops.wait()
+        return Plugin()
+
+    monkeypatch.setattr(PluginConnection, "open", opened)
+    plugins = DevicePlugins(directory, cast("DeviceManager", None), SystemClock())
+
+    async def register() -> None:
+        with pytest.raises(DeviceError, match="the kubelet is being stopped"):
+            await plugins.register(RESOURCE, "p.sock", (VERSION,))
+
+    async with asyncio.TaskGroup() as group:
+        run = group.create_task(plugins.run())
+        group.create_task(register())
+        await until((directory / "device-plugins/kubelet.sock").is_socket)
+        run.cancel()
+        stops.set()
+    assert closed.is_set()
 
 
 @pytest.mark.parametrize(
