@@ -121,7 +121,22 @@ class _Pods:
         if (limit := self._shared.limits.get(name)) is None:
             return
         mine = [p for p in self._pods.values() if workload_name(p["metadata"]["name"]) == name]
-        self._shared.report("API", broken_by_pods(limit, mine))
+        problems = broken_by_pods(limit, mine)
+        if problems:
+            problems.append(f"the pods are {', '.join(map(_described, mine))}")
+        self._shared.report("API", problems)
+
+
+def _described(pod: Mapping[str, Any]) -> str:
+    """Return what the rules depend on, and the version of the record."""
+    metadata, status = pod["metadata"], pod["status"]
+    ready = [one for one in status.get("conditions", []) if one["type"] == "Ready"]
+    states = [one["state"] for one in status.get("containerStatuses", [])]
+    deleted = f" deleted {at}" if (at := metadata.get("deletionTimestamp")) else ""
+    return (
+        f"{metadata['name']} {metadata['uid'][:8]} at {metadata['resourceVersion']}{deleted}"
+        f" {status.get('phase')} {ready} {states}"
+    )
 
 
 class _Engine:

@@ -28,7 +28,6 @@ from podtui.api.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from podtui.api.v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
 from podtui.client.cache import Cache, Key, Kind, controller_of
 from podtui.clock import Clock
-from podtui.controllers.amounts import scaled
 from podtui.controllers.client import Writer
 from podtui.controllers.events import ControllerEvents
 from podtui.controllers.history import (
@@ -204,17 +203,13 @@ class _Planner:
         rolling = strategy.rollingUpdate
         partition = (rolling.partition or 0) if rolling is not None else 0
         targets = self._desired[partition:][::-1]
-        if rolling is None or rolling.maxUnavailable is None:
-            # The highest one, once all pods above it are available.
-            for pod in targets:
-                if self._is_old(pod):
-                    return (pod,)
-                if not self._is_available(pod):
-                    return ()
-            return ()
-        allowed = max(1, scaled(rolling.maxUnavailable, len(self._desired), up=False))
-        allowed -= sum(not self._is_available(pod) for pod in self._desired)
-        return [pod for pod in targets if self._is_old(pod)][: max(0, allowed)]
+        # The highest one, once all pods above it are available. The API drops maxUnavailable.
+        for pod in targets:
+            if self._is_old(pod):
+                return (pod,)
+            if not self._is_available(pod):
+                return ()
+        return ()
 
     # --- questions
 

@@ -44,7 +44,7 @@ def limit(name: str, *sizes: int, complete: bool = True) -> Limits:
         ("half", (2,), 2, 1),
         ("single", (2,), 2, 0),
         ("db", (3,), 3, 2),
-        ("cache", (1, 3), 3, 0),
+        ("cache", (2, 3), 3, 0),
         ("each", (1,), 1, 0),
         ("beside", (1,), 2, 1),
     ],
