@@ -46,6 +46,8 @@ class History:
     def release(self, version: int) -> None:
         """Show the changes up to ``version``, and those after it up to the next one that is
         held."""
+        if not self._held or self._held[0][1] > version:
+            return
         while self._held and self._held[0][1] <= version:
             self._held.popleft()
         self._wake()
