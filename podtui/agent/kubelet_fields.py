@@ -14,7 +14,7 @@ from msgspec import structs
 
 from podtui.api.pods import is_mirror
 from podtui.api.v1 import ManagedFieldsEntry, Node, Pod
-from podtui.patching.managed_fields import UPDATE
+from podtui.patching.managed_fields import UPDATE, shared_fields
 from podtui.patching.typed import fields_of
 from podtui.server.resources.field_managers import managed
 
@@ -59,7 +59,7 @@ def with_status(new: T, old: T, now: str) -> T:
     before, after = _owned(old), _owned(new)
     entry = next(filter(_is_status, new.metadata.managedFields), None)
     if entry is None or _outline(before) != _outline(after):
-        fields = fields_of(type(new).__name__, {_STATUS: after}).encode()
+        fields = shared_fields(fields_of(type(new).__name__, {_STATUS: after}))
         entry = ManagedFieldsEntry(
             manager=MANAGER,
             operation=UPDATE,

@@ -102,11 +102,26 @@ def _decoded(fields: bytes) -> FieldSet:
 
 @lru_cache(maxsize=_MAX_CACHED_SETS)
 def _encoded(fields: FieldSet) -> Object:
+    return shared_fields(fields)
+
+
+def shared_fields(fields: FieldSet) -> Object:
+    """Encode as ``FieldsV1``, which nobody may change."""
     return _shared(msgspec.json.encode(fields.encode()))
 
 
 @lru_cache(maxsize=_MAX_CACHED_SETS)
 def _shared(fields: bytes) -> Object:
+    tree = msgspec.json.decode(fields, type=dict[str, Object])
+    # The statuses of pods differ by their addresses, which are keys; the other parts are equal.
+    return {
+        step: {below: _shared_part(msgspec.json.encode(part)) for below, part in parts.items()}
+        for step, parts in tree.items()
+    }
+
+
+@lru_cache(maxsize=_MAX_CACHED_SETS)
+def _shared_part(fields: bytes) -> Object:
     return msgspec.json.decode(fields, type=Object)
 
 

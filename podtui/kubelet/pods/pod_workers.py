@@ -114,7 +114,8 @@ class _Worker:
     seen_order: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    stopped: asyncio.Event | None = None
+    """Set once nothing of the pod runs, if somebody waits for it."""
     kill_task: asyncio.Task[Exception | None] | None = None
     gather_timer: asyncio.TimerHandle | None = None
     """Set while changes of the pod are gathered."""
@@ -254,7 +255,6 @@ class PodWorkers:
                 self._start(worker)
             else:
                 worker.state = WorkerState.FINISHED
-                worker.stopped.set()
                 self._workers[worker.uid] = worker
             return
         worker.pod = pod
@@ -311,7 +311,7 @@ class PodWorkers:
         nothing of the pod runs, or None if there is nothing to stop.
         """
         worker = self._workers.get(uid)
-        if worker is None or worker.stopped.is_set():
+        if worker is None or worker.state in (WorkerState.TERMINATED, WorkerState.FINISHED):
             return None
         if decorate is not None:
             worker.decorate = decorate
@@ -319,6 +319,8 @@ class PodWorkers:
             self._begin_terminating(worker, grace)
         elif grace is not None:
             self._shorten(worker, grace)
+        if worker.stopped is None:
+            worker.stopped = asyncio.Event()
         return worker.stopped
 
     def _shorten(self, worker: _Worker, grace: int) -> None:
@@ -467,7 +469,8 @@ class PodWorkers:
         # Nothing of the pod runs now. The next version of a static pod may start, although dead
         # containers of this one may still be there.
         worker.state = WorkerState.TERMINATED
-        worker.stopped.set()
+        if worker.stopped is not None:
+            worker.stopped.set()
         self._release_name(worker)
         self._on_stopped(worker.uid)
         return 0

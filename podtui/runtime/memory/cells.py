@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
 
 from podtui.runtime.memory.files import ContainerFiles, PodVolumes
 from podtui.runtime.memory.process import Behaviour, Process
@@ -21,8 +19,6 @@ from podtui.runtime.protocol import (
     SandboxState,
     SecurityContext,
 )
-
-KEPT_RULES: Final = 100
 
 
 class Signal:
@@ -50,8 +46,6 @@ class SandboxCell:
     record: SandboxRecord
     ip: str
     pid: int | None
-    rules: deque[str] = field(default_factory=lambda: deque[str](maxlen=KEPT_RULES))
-    """The last transactions of `Runtime.set_pod_rules`."""
 
     @property
     def ready(self) -> bool:

@@ -24,7 +24,6 @@ from podtui.errors import (
     EngineNotFound,
 )
 from podtui.runtime.memory.cells import (
-    KEPT_RULES,
     ContainerCell,
     PodCell,
     SandboxCell,
@@ -122,7 +121,6 @@ class MemoryEngine:
         """Containers that other programs run."""
         self._names: set[str] = set()
         self.host = SimulatedHost()
-        self.host_rules: deque[str] = deque(maxlen=KEPT_RULES)
         """The last transactions in the host's own network."""
         self.nfs_errors: dict[str, str] = {}
         """Why the shares of an NFS server cannot be mounted, by server."""

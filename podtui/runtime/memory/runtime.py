@@ -420,13 +420,8 @@ class MemoryRuntime:
 
     async def set_pod_rules(self, sandbox_id: str, rules: str) -> None:
         await self._enter("set_pod_rules")
-        if not sandbox_id:
-            self.engine.host_rules.append(rules)
-            return
-        cell = self.engine.sandbox(self._root, sandbox_id)
-        if not cell.ready:
+        if sandbox_id and not self.engine.sandbox(self._root, sandbox_id).ready:
             raise EngineConflict(f"sandbox {sandbox_id} is not running")
-        cell.rules.append(rules)
 
     async def check_pod_table(self, sandbox_id: str, table: str) -> None:
         await self._enter("check_pod_table")
