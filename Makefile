@@ -131,7 +131,7 @@ corpus: kubectl ## Run the apps below a folder or in an archive, and write docs/
 conformance: dev ## Compare the golden cases with recordings of a real kubelet; WRITE=1 writes docs/golden.md
 	@scripts/with_engine.sh $(BIN)/python -m conformance $(if $(WRITE),--write)
 
-soak: dev ## Inject faults into an agent on a private engine, 85 minutes; WRITE=1 writes docs/reliability.md
+soak: dev ## Inject faults into an agent on a private engine, 44 minutes on two cores; WRITE=1 writes docs/reliability.md
 	@scripts/with_engine.sh $(ROOT) $(BIN)/python -m soak $(if $(WRITE),--write)
 
 soak-short: dev ## Run the soak test for 3 minutes

@@ -465,6 +465,8 @@ class Writer:
             self._urgent |= urgent
             if urgent or len(self._pending) == 1:
                 self._wake.notify()
+        if urgent and self._ended:
+            self._committed(row.resource_version)
 
     def notify(self, callback: Done, key: Key | None = None) -> None:
         """Call ``callback`` from the writer's thread with an empty text once everything submitted
@@ -504,8 +506,11 @@ class Writer:
             with self._wake:
                 self._ended = True
                 callbacks, self._callbacks = self._callbacks, []
+                urgent, version = self._urgent, self._version
             for _, callback in callbacks:
                 callback("records are no longer written")
+            if urgent:
+                self._committed(version)
 
     def _step(self) -> bool:
         """Wait for work and commit once. Return False when the writer is done."""

@@ -90,8 +90,9 @@ class Records(Protocol):
     def watch(
         self, resource: Resource, namespace: str = "", since: int | None = None
     ) -> AsyncIterator[Change]:
-        """Yield changes after ``since`` (None: from now), forever. Raises `podtui.errors.StoreGone`
-        if ``since`` is too old or the reader falls too far behind."""
+        """Yield changes after ``since`` (None: from now), forever, each when a crash cannot take
+        it back any more. Raises `podtui.errors.StoreGone` if ``since`` is too old or the reader
+        falls too far behind."""
         ...
 
     async def flush(self, key: Key | None = None) -> None:

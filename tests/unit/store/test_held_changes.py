@@ -14,6 +14,7 @@ from msgspec import structs
 from podtui.api.names import CONFIG_MIRROR
 from podtui.api.v1 import ConfigMap, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus
 from podtui.store import Store, database
+from podtui.store.database import Writer
 from podtui.store.protocol import Change
 from podtui.store.resources import Resource
 
@@ -194,6 +195,27 @@ async def test_changes_are_shown_while_the_file_cannot_be_written(
             await store.put("configmaps", ConfigMap(metadata=META))
             assert await watch.until(1) == ["ADDED"]
             assert "disk full" in store.problem()
+
+
+async def test_changes_are_shown_after_the_thread_that_writes_has_ended(
+    opened: Callable[..., Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def ending(_: Writer) -> bool:
+        assert ended.wait(TIMEOUT)
+        return False
+
+    monkeypatch.setattr(Writer, "_step", ending)
+    store = opened()
+    async with watching(store, "configmaps") as watch:
+        await store.put("configmaps", ConfigMap(metadata=META))
+        assert await watch.settled() == []
+        ended.set()
+        assert await watch.until(1) == ["ADDED"]
+        await store.delete("configmaps", META.namespace, META.name)
+        assert await watch.until(2) == ["ADDED", "DELETED"]
+        assert "has ended" in store.problem()
 
 
 async def test_a_caller_waits_for_the_commit_that_has_its_change(
