@@ -106,7 +106,7 @@ def _encoded(fields: FieldSet) -> Object:
 
 
 def shared_fields(fields: FieldSet) -> Object:
-    """Encode as ``FieldsV1``, which nobody may change."""
+    """Encode as ``FieldsV1``. The result is shared: callers must not change it."""
     return _shared(msgspec.json.encode(fields.encode()))
 
 
