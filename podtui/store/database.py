@@ -95,6 +95,8 @@ _DECODERS = {name: msgspec.json.Decoder(kept.type) for name, kept in RESOURCES.i
 
 GATHER_SECONDS = 0.05
 RETRY_SECONDS = 1.0
+HANG_SECONDS = 30.0
+"""A commit that takes longer is reported as a problem."""
 
 
 class _Damaged(Exception):
@@ -445,6 +447,7 @@ class Writer:
         self._callbacks: list[tuple[Key | None, Done]] = []
         self._committing: list[tuple[Key | None, Done]] | None = None
         """The callbacks of the batch that is being committed."""
+        self._commit_began: datetime | None = None
         self._closing = False
         self._ended = False
         self._problem = ""
@@ -486,6 +489,10 @@ class Writer:
         """Return why changes are not written; empty if they are."""
         if self._ended and not self._closing:
             return "the thread that writes the records has ended: restart the agent"
+        began = self._commit_began
+        waits = 0.0 if began is None else (self._clock.now() - began).total_seconds()
+        if waits > HANG_SECONDS:
+            return f"the records cannot be written: the disk has not answered for {waits:.0f} s"
         if self._problem:
             return f"the records cannot be written: {self._problem}"
         return _failures_text(self._failed)
@@ -525,7 +532,9 @@ class Writer:
             self._committing = callbacks
             closing, version = self._closing, self._version
             urgent, self._urgent = self._urgent, False
+        self._commit_began = self._clock.now()
         problem = self._commit(batch, version) if batch else ""
+        self._commit_began = None
         with self._wake:
             self._committing = None
         if urgent:
