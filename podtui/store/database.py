@@ -20,6 +20,7 @@ import re
 import sqlite3
 import stat
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -447,7 +448,8 @@ class Writer:
         self._callbacks: list[tuple[Key | None, Done]] = []
         self._committing: list[tuple[Key | None, Done]] | None = None
         """The callbacks of the batch that is being committed."""
-        self._commit_began: datetime | None = None
+        self._commit_began: float | None = None
+        """By the clock of the thread's waits: the injected one belongs to the event loop."""
         self._closing = False
         self._ended = False
         self._problem = ""
@@ -490,9 +492,8 @@ class Writer:
         if self._ended and not self._closing:
             return "the thread that writes the records has ended: restart the agent"
         began = self._commit_began
-        waits = 0.0 if began is None else (self._clock.now() - began).total_seconds()
-        if waits > HANG_SECONDS:
-            return f"the records cannot be written: the disk has not answered for {waits:.0f} s"
+        if began is not None and (seconds := time.monotonic() - began) > HANG_SECONDS:
+            return f"the records cannot be written: the disk has not answered for {seconds:.0f} s"
         if self._problem:
             return f"the records cannot be written: {self._problem}"
         return _failures_text(self._failed)
@@ -532,7 +533,7 @@ class Writer:
             self._committing = callbacks
             closing, version = self._closing, self._version
             urgent, self._urgent = self._urgent, False
-        self._commit_began = self._clock.now()
+        self._commit_began = time.monotonic()
         problem = self._commit(batch, version) if batch else ""
         self._commit_began = None
         with self._wake:
