@@ -144,11 +144,11 @@ class _Planner:
         )
 
     def plan(self) -> Plan:
-        updated: Sequence[Pod] = ()
+        updated: Pod | None = None
         if self._set.metadata.deletionTimestamp is None and self._keep() and self._shrink():
             updated = self._update()
-        for pod in updated:
-            self._delete(pod)
+        if updated is not None:
+            self._delete(updated)
         status = _completed(self._set, self._status(updated))
         return Plan(tuple(self._steps), status)
 
@@ -195,21 +195,21 @@ class _Planner:
             self._delete(pod)
         return True
 
-    def _update(self) -> Sequence[Pod]:
-        """Return the pods to delete, so that they are created again with the update revision."""
+    def _update(self) -> Pod | None:
+        """Return the pod to delete, so that it is created again with the update revision."""
         strategy = self._set.spec.updateStrategy
         if strategy.type == "OnDelete":
-            return ()
+            return None
         rolling = strategy.rollingUpdate
         partition = (rolling.partition or 0) if rolling is not None else 0
         targets = self._desired[partition:][::-1]
         # The highest one, once all pods above it are available. The API drops maxUnavailable.
         for pod in targets:
             if self._is_old(pod):
-                return (pod,)
+                return pod
             if not self._is_available(pod):
-                return ()
-        return ()
+                return None
+        return None
 
     # --- questions
 
@@ -256,8 +256,8 @@ class _Planner:
             self._step("delete", pod)
             self._deleted.add(pod.metadata.name)
 
-    def _status(self, updated: Sequence[Pod]) -> StatefulSetStatus:
-        """Count the pods; those that are ``updated`` now are no current replicas any more."""
+    def _status(self, updated: Pod | None) -> StatefulSetStatus:
+        """Count the pods; the one that is ``updated`` now is no current replica any more."""
         revisions = self._revisions
         existing = [pod for pod in self._pods if ordinal_of(pod) >= 0]
         ready = [pod for pod in existing if pod.status.phase == "Running" and is_ready(pod)]
@@ -269,7 +269,7 @@ class _Planner:
             replicas=len(existing),
             readyReplicas=len(ready),
             availableReplicas=sum(is_available(pod, seconds, self._now) for pod in ready),
-            currentReplicas=sum(revision_of(pod) == current and pod not in updated for pod in kept),
+            currentReplicas=sum(revision_of(pod) == current and pod is not updated for pod in kept),
             updatedReplicas=sum(revision_of(pod) == revisions.update.name for pod in kept),
             currentRevision=current,
             updateRevision=revisions.update.name,

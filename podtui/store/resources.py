@@ -90,8 +90,8 @@ class Retention:
     """The rules for keeping the objects of a resource.
 
     ``history`` is the number of changes kept for watches. Written ``durable`` records survive a
-    power failure; other written records survive the end of the process only, and their changes of
-    the last 50 ms may be unwritten.
+    power failure; other written records survive the end of the process only. Changes of the last
+    50 ms may be unwritten; watches have shown only those that are reports.
     """
 
     type: type[Object]

@@ -121,7 +121,6 @@ class MemoryEngine:
         """Containers that other programs run."""
         self._names: set[str] = set()
         self.host = SimulatedHost()
-        """The last transactions in the host's own network."""
         self.nfs_errors: dict[str, str] = {}
         """Why the shares of an NFS server cannot be mounted, by server."""
         self.info = SIMULATED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from recorded_calls import record_calls
 from virtual_time import VirtualClock
 
 from podtui.agent.pod_networks import EngineNetworks, host_table
@@ -39,7 +38,12 @@ async def test_a_sandbox_is_attached_with_its_addresses(
     virtual_clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = MemoryRuntime(clock=virtual_clock)
-    applied = record_calls(monkeypatch, runtime, "set_pod_rules")
+    applied: list[tuple[str, str]] = []
+
+    async def set_pod_rules(sandbox_id: str, rules: str) -> None:
+        applied.append((sandbox_id, rules))
+
+    monkeypatch.setattr(runtime, "set_pod_rules", set_pod_rules)
     await runtime.connect()
     config = SandboxConfig(name="a", namespace="default", uid="u", attempt=0)
     sandbox = (await runtime.run_sandbox(config)).id
@@ -52,7 +56,7 @@ async def test_a_sandbox_is_attached_with_its_addresses(
     networks.services = rules = Rules(networks)
     await networks.attach(POD, sandbox, ips)
     assert rules.attached == {sandbox: AttachedPod(pod=POD, sandbox_id=sandbox, ips=ips)}
-    assert applied == [sandbox]
+    assert applied == [(sandbox, "add table ip podtui\n")]
     assert networks.reaches_services(sandbox)
     await networks.detach(sandbox)
     assert networks.sandbox_of(ips[0]) == ""
